@@ -1,0 +1,7 @@
+"""Exact RoPE relocation: a model's rotary scheme as data, and the rotation by it (paper §3)."""
+
+from kamera.rope.read import read_rope_spec
+from kamera.rope.rotate import relocate, rotate, unrotate
+from kamera.rope.spec import RopeSpec
+
+__all__ = ["RopeSpec", "read_rope_spec", "relocate", "rotate", "unrotate"]
