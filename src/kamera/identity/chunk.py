@@ -1,0 +1,102 @@
+"""The name of a chunk, and the name of what stood before it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kamera.errors import ConfigError
+from kamera.identity.digests import check_digest, check_tenant, digest
+from kamera.identity.image import ImageIdentity
+from kamera.identity.model import ModelKey
+
+__all__ = ["CHUNK_KINDS", "POSITION_LAYOUT_VERSION", "AntecedentKey", "ChunkKey"]
+
+CHUNK_VERSION = 1
+ANTECEDENT_VERSION = 1
+
+POSITION_LAYOUT_VERSION = 1
+"""Version of the rules that turn a chunk's tokens and grid into positions."""
+
+CHUNK_KINDS = ("text", "image", "video")
+
+
+@dataclass(frozen=True)
+class ChunkKey:
+    """All that decides the canonical KV of one chunk.
+
+    `token_ids` are all of the chunk's tokens, wrapper tokens included. Vision placeholders share
+    one id, so an image or video chunk names its pictures in `contents`, in the order in which they
+    appear; a text chunk has none. `tenant` is the operator's name for whose data this is, never
+    the client's wish; None and "" are two tenants.
+    """
+
+    model: ModelKey
+    tenant: str | None
+    kind: str
+    token_ids: tuple[int, ...]
+    contents: tuple[ImageIdentity, ...] = ()
+    position_layout: int = POSITION_LAYOUT_VERSION
+    digest: str = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_tenant(self.tenant)
+        if self.kind not in CHUNK_KINDS:
+            raise ConfigError(
+                f"Unknown chunk kind: expected one of {', '.join(CHUNK_KINDS)}, got {self.kind!r}."
+            )
+        if (self.kind == "text") != (not self.contents):
+            raise ConfigError(
+                f"Chunk of kind {self.kind!r} has {len(self.contents)} contents: expected none for "
+                "text and at least one for image and video. Pass the ImageIdentity of each picture."
+            )
+        self._check_tokens()
+        object.__setattr__(self, "digest", digest("kamera.chunk", CHUNK_VERSION, self._identity()))
+
+    def _check_tokens(self) -> None:
+        ids = self.token_ids
+        if type(ids) is not tuple or not ids or set(map(type, ids)) != {int}:
+            raise ConfigError(
+                f"Invalid token ids: expected a non-empty tuple of int, got {ids!r:.80}. "
+                "Use tuple(tensor.tolist())."
+            )
+        if min(ids) < 0 or max(ids) >= 1 << 63:
+            raise ConfigError(
+                f"Invalid token ids: expected 0 <= id < 2**63, got {min(ids)} to {max(ids)}."
+            )
+
+    def _identity(self) -> dict[str, object]:
+        return {
+            "model": self.model.digest,
+            "tenant": self.tenant,
+            "kind": self.kind,
+            "token_ids": np.array(self.token_ids, dtype=np.int64),
+            "contents": [content.digest for content in self.contents],
+            "position_layout": self.position_layout,
+        }
+
+
+@dataclass(frozen=True)
+class AntecedentKey:
+    """The ordered chunks before a chunk, by their digests. No chunk at all is a valid antecedent.
+
+    `digest` depends on the order and names an exact patch. `set_digest` doesn't: it names an orbit
+    patch. It counts repeats, so that a doubled antecedent isn't the single one.
+    """
+
+    chunks: tuple[str, ...]
+    digest: str = field(init=False, compare=False)
+    set_digest: str = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for index, chunk in enumerate(self.chunks):
+            check_digest(f"Antecedent {index}", chunk)
+        ordered = digest("kamera.antecedent", ANTECEDENT_VERSION, list(self.chunks))
+        unordered = digest("kamera.antecedent-set", ANTECEDENT_VERSION, sorted(self.chunks))
+        object.__setattr__(self, "digest", ordered)
+        object.__setattr__(self, "set_digest", unordered)
+
+    @classmethod
+    def of(cls, chunks: Iterable[ChunkKey]) -> "AntecedentKey":
+        """The antecedent that these chunks make, in this order."""
+        return cls(tuple(chunk.digest for chunk in chunks))
