@@ -19,7 +19,6 @@ from kamera.identity import (
     ImageIdentity,
     ModelKey,
     Shard,
-    digest,
     weights_digest,
 )
 

@@ -1,0 +1,145 @@
+"""The folder of a disk store: where files lie, how one is published, how a bad one is put aside.
+
+DIR/                             mode 0700
+  index.sqlite (-wal, -shm)      the index; can be rebuilt from the files
+  entries/ab/KIND-DIGEST.safetensors
+  entries/ab/.tmp-PID-RANDOM     a write in progress; never read
+  quarantine/NAME.REASON.NANOSECONDS
+  owners/RANDOM.lock             held by each open store, for its pins
+"""
+
+import contextlib
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from kamera.errors import ConfigError
+from kamera.store.entry import EntryKey
+
+__all__ = ["Directory"]
+
+SUFFIX = ".safetensors"
+TEMPORARY = ".tmp-"
+STALE_S = 3600.0
+"""A temporary file this old is from a writer that died."""
+
+_FILE_NAME = re.compile(r"([a-z]+)-([0-9a-f]{64})\.safetensors")
+
+
+class Directory:
+    """Paths and file operations of one store folder. Raises `OSError` like the system does."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).absolute()
+        self.entries = self.path / "entries"
+        self.quarantined = self.path / "quarantine"
+        self.owners = self.path / "owners"
+        self.index = self.path / "index.sqlite"
+        self._open()
+
+    def _open(self) -> None:
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            mode = stat.S_IMODE(self.path.stat().st_mode)
+            if mode & 0o077:
+                self._tighten(mode)
+        except OSError as error:
+            raise ConfigError(
+                f"Store directory {self.path} can't be used: expected a directory that this user "
+                f"owns, got {error}. Choose another one."
+            ) from error
+        with contextlib.suppress(OSError):  # a directory that is read-only serves what it has
+            for folder in (self.entries, self.quarantined, self.owners):
+                folder.mkdir(mode=0o700, exist_ok=True)
+
+    def _tighten(self, mode: int) -> None:
+        """Close the folder to others, if it is ours to close: empty, or a store already."""
+        ours = self.entries.is_dir() or not any(self.path.iterdir())
+        if not ours or mode & stat.S_ISVTX:
+            raise ConfigError(
+                f"Store directory {self.path} is open to other users (mode {mode:04o}) and isn't a "
+                "Kamera store: expected a new or an empty directory. Name a folder inside it."
+            )
+        self.path.chmod(0o700)
+
+    def file_of(self, key: EntryKey) -> Path:
+        """Where `key` lies, present or not."""
+        return self.entries / key.digest[:2] / f"{key}{SUFFIX}"
+
+    def files(self) -> Iterator[tuple[EntryKey, Path]]:
+        """Every file that is named like an entry, in no order. Unreadable folders are left out."""
+        for folder in _listed(self.entries):
+            for path in _listed(folder):
+                match = _FILE_NAME.fullmatch(path.name)
+                with contextlib.suppress(ConfigError):
+                    if match and match[2][:2] == folder.name:
+                        yield EntryKey(match[1], match[2]), path
+
+    def sizes(self) -> list[int]:
+        """The size of every entry's file."""
+        sizes = []
+        for _, path in self.files():
+            with contextlib.suppress(OSError):
+                sizes.append(path.stat().st_size)
+        return sizes
+
+    def write_temporary(self, key: EntryKey, parts: list[bytes | memoryview]) -> Path:
+        """The parts on disk (fsynced) under a name that nobody reads, in the folder of `key`."""
+        folder = self.file_of(key).parent
+        folder.mkdir(mode=0o700, exist_ok=True)
+        path = folder / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(8)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+                for part in parts:
+                    file.write(part)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            self.discard(path)
+            raise
+        return path
+
+    def publish(self, temporary: Path, key: EntryKey) -> None:
+        """Give a temporary file its name, in one step, and make the name durable."""
+        path = self.file_of(key)
+        os.replace(temporary, path)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def quarantine(self, path: Path, reason: str) -> bool:
+        """Move whatever lies at `path` aside, so that nothing is lost. False if that fails."""
+        target = self.quarantined / f"{path.name}.{reason}.{time.time_ns()}"
+        try:
+            os.rename(path, target)
+        except OSError:
+            return False
+        return True
+
+    def discard(self, path: Path) -> None:
+        """Remove a file; one that is gone or can't be removed is left alone."""
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+    def remove_stale(self) -> None:
+        """Remove temporary files of writers that died."""
+        horizon = time.time() - STALE_S
+        for folder in _listed(self.entries):
+            for path in _listed(folder):
+                with contextlib.suppress(OSError):
+                    if path.name.startswith(TEMPORARY) and path.stat().st_mtime < horizon:
+                        path.unlink()
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []

@@ -1,0 +1,299 @@
+"""A store in one folder: a safetensors file per entry, an SQLite index beside them.
+
+A write is: temporary file, fsync, then in one index transaction rename, fsync of the folder,
+removal of what had to make room, index row, commit. A crash leaves either the old state or a whole
+new file, which the next get lists. A read goes to the file by name, checks it, and tells the index.
+"""
+
+import contextlib
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from kamera.errors import ConfigError
+from kamera.store.contract import (
+    Hit,
+    Miss,
+    MissReason,
+    PutReason,
+    PutResult,
+    Store,
+    StoreStats,
+    VerifyReport,
+)
+from kamera.store.counters import Counters
+from kamera.store.directory import Directory
+from kamera.store.entry import Entry, EntryKey
+from kamera.store.eviction import drop_dead_owners, evict, find_victims
+from kamera.store.file_format import EntryFormatError, encode_entry
+from kamera.store.index import Index
+from kamera.store.owner import Owner
+from kamera.store.reading import NotAFileError, open_entry, verify_files
+from kamera.store.rebuild import open_index, rebuild
+
+__all__ = ["DiskStore"]
+
+T = TypeVar("T")
+
+
+class DiskStore(Store):
+    """Entries under `directory` (made with mode 0700). `max_bytes` caps the files' bytes.
+
+    Any number of processes may open one folder; each opens its own (not before a fork). In a folder
+    that can't be written, gets work and puts fail with a reason.
+    """
+
+    def __init__(self, directory: str | Path, max_bytes: int) -> None:
+        if max_bytes < 1:
+            raise ConfigError(
+                f"Invalid disk cap: expected max_bytes of at least 1, got {max_bytes}."
+            )
+        self.max_bytes = max_bytes
+        self._directory = Directory(directory)
+        self._lock = threading.RLock()
+        self._pins: Counter[EntryKey] = Counter()
+        self._counters = Counters()
+        self._closed = False
+        self._owner = Owner(self._directory.owners)
+        self._index = open_index(self._directory, self._put_aside)
+        self._directory.remove_stale()
+        with contextlib.suppress(sqlite3.Error):
+            self._use(self._shrink)
+
+    def put(self, entry: Entry) -> PutResult:
+        """See `Store.put`."""
+        if self._closed:
+            return self._counters.put(PutResult(PutReason.WRITE_FAILED, "the store is closed"))
+        parts = encode_entry(entry)
+        num_bytes = sum(len(part) for part in parts)
+        if num_bytes > self.max_bytes:
+            detail = f"a file of {num_bytes} bytes, the whole cap is {self.max_bytes}"
+            return self._counters.put(PutResult(PutReason.TOO_LARGE, detail))
+        try:
+            temporary = self._directory.write_temporary(entry.key, parts)
+        except OSError as error:
+            return self._counters.put(PutResult(PutReason.WRITE_FAILED, str(error)))
+        try:
+            result = self._use(lambda index: self._publish(index, temporary, entry, num_bytes))
+        except (OSError, sqlite3.Error) as error:
+            if not temporary.exists():  # renamed, but not durable or not listed
+                self._directory.discard(self._directory.file_of(entry.key))
+            result = PutResult(PutReason.WRITE_FAILED, str(error))
+        finally:
+            self._directory.discard(temporary)
+        return self._counters.put(result)
+
+    def _publish(self, index: Index, temporary: Path, entry: Entry, num_bytes: int) -> PutResult:
+        with index.transaction():
+            excess = index.totals()[1] + num_bytes - self.max_bytes
+            excess -= index.bytes_of(entry.key) or 0
+            victims = find_victims(index, excess, {entry.key, *self._pins}, self._owner)
+            if victims is None:
+                return PutResult(PutReason.NO_ROOM, f"{num_bytes} bytes: too much is pinned")
+            path = self._directory.file_of(entry.key)
+            if path.is_dir():
+                self._put_aside(path, MissReason.UNREADABLE)
+            self._directory.publish(temporary, entry.key)
+            evict(index, self._directory, victims)
+            index.used(entry.key, entry.model, entry.tenant, num_bytes)
+        self._counters.evicted(len(victims))
+        return PutResult(PutReason.STORED)
+
+    def _shrink(self, index: Index) -> None:
+        """Bring a folder that was filled under a larger cap under this one."""
+        with index.transaction():
+            victims = find_victims(index, index.totals()[1] - self.max_bytes, (), self._owner)
+            if victims is None:
+                victims = [key for key, _ in index.unpinned()]
+            evict(index, self._directory, victims)
+        self._counters.evicted(len(victims))
+
+    def get(self, key: EntryKey, *, model: str, tenant: str | None) -> Hit | Miss:
+        """See `Store.get`."""
+        return self._counters.got(self._find(key, model, tenant))
+
+    def _find(self, key: EntryKey, model: str, tenant: str | None) -> Hit | Miss:
+        if self._closed:
+            return Miss(MissReason.UNREADABLE, "the store is closed")
+        path = self._directory.file_of(key)
+        try:
+            with open_entry(path, key, self.max_bytes) as opened:
+                if opened.header.model != model:
+                    return Miss(MissReason.FOREIGN, f"{key} is of another model")
+                if opened.header.tenant != tenant:
+                    return Miss(MissReason.FOREIGN, f"{key} is of another tenant")
+                entry, num_bytes = opened.read(), opened.num_bytes
+        except FileNotFoundError:
+            return self._absent(key)
+        except EntryFormatError as error:
+            self._condemn(path, error.inode, error.reason)
+            return Miss(error.reason, f"{key}: {error}")
+        except NotAFileError as error:
+            self._condemn(path, None, MissReason.UNREADABLE)
+            return Miss(MissReason.UNREADABLE, f"{key}: {error}")
+        except OSError as error:
+            return Miss(MissReason.UNREADABLE, f"{key}: {error}")
+        self._mark_used(entry, num_bytes)
+        return Hit(entry)
+
+    def _absent(self, key: EntryKey) -> Miss:
+        def forget(index: Index) -> bool:
+            if index.bytes_of(key) is not None:
+                with index.transaction():
+                    if not self.contains(key):
+                        index.remove(key)
+            return index.was_evicted(key)
+
+        with contextlib.suppress(sqlite3.Error):
+            if self._use(forget):
+                return Miss(MissReason.EVICTED, f"{key} left for want of room")
+        return Miss(MissReason.UNKNOWN, f"{key} was never stored here")
+
+    def _mark_used(self, entry: Entry, num_bytes: int) -> None:
+        def mark(index: Index) -> None:
+            if index.touch(entry.key):
+                return
+            with index.transaction():
+                if self.contains(entry.key):
+                    index.used(entry.key, entry.model, entry.tenant, num_bytes)
+
+        with contextlib.suppress(sqlite3.Error):
+            self._use(mark)
+
+    def _condemn(self, path: Path, inode: int | None, reason: MissReason) -> None:
+        """Put a bad file aside, unless a good one has taken its place meanwhile."""
+
+        def condemn(index: Index) -> None:
+            with index.transaction():
+                if inode is None or path.stat().st_ino == inode:
+                    self._put_aside(path, reason)
+
+        with contextlib.suppress(sqlite3.Error, OSError):
+            self._use(condemn)
+
+    def _put_aside(self, path: Path, reason: MissReason) -> None:
+        if self._directory.quarantine(path, reason.value):
+            self._counters.quarantined()
+
+    def touch(self, keys: list[EntryKey]) -> None:
+        """Count a use of each key, in this order, without reading it."""
+        with contextlib.suppress(sqlite3.Error):
+            self._use(lambda index: index.touch_all(keys))
+
+    def contains(self, key: EntryKey) -> bool:
+        """See `Store.contains`."""
+        return not self._closed and self._directory.file_of(key).is_file()
+
+    @contextmanager
+    def pin(self, key: EntryKey) -> Iterator[bool]:
+        """See `Store.pin`."""
+        with self._lock:
+            self._pins[key] += 1
+            with contextlib.suppress(sqlite3.Error):
+                self._use(lambda index: index.add_pin(self._owner.name, key))
+        try:
+            yield self.contains(key)
+        finally:
+            with self._lock:
+                self._pins[key] -= 1
+                if not self._pins[key]:
+                    del self._pins[key]
+                    with contextlib.suppress(sqlite3.Error):
+                        self._use(lambda index: index.remove_pin(self._owner.name, key))
+
+    def delete(self, key: EntryKey) -> bool:
+        """See `Store.delete`."""
+
+        def delete(index: Index) -> bool:
+            with index.transaction():
+                drop_dead_owners(index, self._owner)
+                if self._pins[key] or index.is_pinned(key) or not self.contains(key):
+                    return False
+                self._directory.file_of(key).unlink()
+                index.remove(key)
+                return True
+
+        try:
+            return self._use(delete)
+        except (OSError, sqlite3.Error):
+            return False
+
+    def keys(self) -> list[EntryKey]:
+        """See `Store.keys`."""
+        with contextlib.suppress(sqlite3.Error):
+            return self._use(lambda index: index.keys())
+        return [] if self._closed else sorted(key for key, _ in self._directory.files())
+
+    def stats(self) -> StoreStats:
+        """See `Store.stats`. Counts file bytes, and the pins of every process."""
+        try:
+            (num_entries, num_bytes), num_pinned = self._use(
+                lambda index: (index.totals(), index.num_pinned())
+            )
+        except sqlite3.Error:
+            sizes = [] if self._closed else self._directory.sizes()
+            num_entries, num_bytes, num_pinned = len(sizes), sum(sizes), len(self._pins)
+        return self._counters.stats(
+            num_entries=num_entries,
+            num_bytes=num_bytes,
+            max_bytes=self.max_bytes,
+            num_pinned=num_pinned,
+        )
+
+    def verify(self) -> VerifyReport:
+        """See `Store.verify`."""
+        return verify_files(self._directory, self.max_bytes)
+
+    def rebuild_index(self) -> int:
+        """Make the index anew from the files; returns the number of entries."""
+        return self._use(lambda index: rebuild(index, self._directory, self._put_aside))
+
+    def check_integrity(self) -> None:
+        """See `Store.check_integrity`."""
+        if not self._closed:
+            self._use(self._check)
+
+    def _check(self, index: Index) -> None:
+        with index.transaction():
+            if index.totals() != index.counted_totals():
+                raise AssertionError(f"index totals {index.totals()} != {index.counted_totals()}")
+            listed_keys = index.keys()
+            for key in listed_keys:
+                path, listed = self._directory.file_of(key), index.bytes_of(key)
+                if not path.is_file() or path.stat().st_size != listed:
+                    raise AssertionError(f"index lists {key} with {listed} bytes; the file differs")
+
+    def close(self) -> None:
+        """See `Store.close`. Pins that are still held here end."""
+        with self._lock:
+            if self._closed:
+                return
+            with contextlib.suppress(sqlite3.Error):
+                self._use(lambda index: index.remove_owner(self._owner.name))
+            self._closed = True
+            if self._index is not None:
+                self._index.close()
+                self._index = None
+            self._owner.close()
+
+    def _use(self, action: Callable[[Index], T]) -> T:
+        """Run `action` on the index, alone; an index that turns out corrupt is rebuilt once."""
+        with self._lock:
+            if self._index is None:
+                raise sqlite3.OperationalError("there is no index (closed, or a read-only folder)")
+            try:
+                return action(self._index)
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError:
+                self._index.close()
+                self._index = open_index(self._directory, self._put_aside)
+                if self._index is None:
+                    raise
+                for key in self._pins:
+                    self._index.add_pin(self._owner.name, key)
+                return action(self._index)

@@ -1,0 +1,82 @@
+"""Opening an entry's file with every check that comes before its payload."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+
+from kamera.store.contract import MissReason, Problem, VerifyReport
+from kamera.store.directory import Directory
+from kamera.store.entry import Entry, EntryKey
+from kamera.store.file_format import EntryFormatError, Header, read_entry, read_header
+
+__all__ = ["NotAFileError", "OpenEntry", "open_entry", "verify_files"]
+
+
+class NotAFileError(OSError):
+    """A folder, link, pipe or device lies where an entry's file should."""
+
+
+@dataclass(frozen=True)
+class OpenEntry:
+    """A file whose header is good. `read` goes on with the payload."""
+
+    file: FileIO
+    num_bytes: int
+    header: Header
+
+    def read(self) -> Entry:
+        """The entry, verified. Raises `EntryFormatError` or `OSError`."""
+        return read_entry(self.file.readinto, self.header)
+
+
+@contextmanager
+def open_entry(path: Path, key: EntryKey, max_bytes: int | None = None) -> Iterator[OpenEntry]:
+    """The file of `key` at `path`. Neither follows a link nor waits on a pipe.
+
+    Raises `EntryFormatError` for a bad header or another entry's file, `OSError` where the system
+    won't let us read, and for a file of more than `max_bytes`. The error has the file's `inode`.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise NotAFileError(f"{path.name} is a link") from None
+        raise
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise NotAFileError(f"{path.name} isn't a regular file")
+    with FileIO(descriptor, "rb") as file:
+        if max_bytes is not None and status.st_size > max_bytes:
+            raise OSError(errno.EFBIG, f"a file of {status.st_size} bytes, the cap is {max_bytes}")
+        try:
+            header = read_header(file.readinto, status.st_size)
+            if header.key != key:
+                raise EntryFormatError(MissReason.FOREIGN, f"the file is that of {header.key}")
+            yield OpenEntry(file, status.st_size, header)
+        except EntryFormatError as error:
+            error.inode = status.st_ino
+            raise
+
+
+def verify_files(directory: Directory, max_bytes: int) -> VerifyReport:
+    """Read every entry of a folder and check every digest."""
+    num_checked, problems = 0, []
+    for key, path in directory.files():
+        num_checked += 1
+        try:
+            with open_entry(path, key, max_bytes) as opened:
+                opened.read()
+        except EntryFormatError as error:
+            problems.append(Problem(path.name, error.reason, str(error)))
+        except FileNotFoundError:
+            num_checked -= 1  # evicted meanwhile
+        except OSError as error:
+            problems.append(Problem(path.name, MissReason.UNREADABLE, str(error)))
+    return VerifyReport(num_checked, tuple(problems))

@@ -1,0 +1,96 @@
+"""Opening a folder's index, and making it anew from the files when it is missing or corrupt."""
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from kamera.store.contract import MissReason
+from kamera.store.directory import Directory
+from kamera.store.entry import EntryKey
+from kamera.store.file_format import EntryFormatError, Header
+from kamera.store.index import Index
+from kamera.store.reading import open_entry
+
+__all__ = ["open_index", "rebuild"]
+
+PutAside = Callable[[Path, MissReason], None]
+
+
+def open_index(directory: Directory, put_aside: PutAside) -> Index | None:
+    """The index of `directory`, rebuilt if need be. None where there can't be one (read-only)."""
+    with _exclusive(directory.path / "index.lock"):
+        try:
+            index = _open_or_replace(directory)
+        except (sqlite3.Error, OSError):
+            return None
+        if not index.is_new:
+            return index
+        try:
+            rebuild(index, directory, put_aside)
+        except sqlite3.Error:
+            index.close()
+            return None
+        return index
+
+
+def rebuild(index: Index, directory: Directory, put_aside: PutAside) -> int:
+    """List what the files' own headers say, the oldest file first; returns how many there are.
+
+    A file whose header is bad is put aside. Payloads aren't read: each get verifies its own.
+    """
+    with index.transaction():
+        found = []
+        for key, path in directory.files():
+            try:
+                found.append((path.stat().st_mtime_ns, key, *_header_of(key, path)))
+            except EntryFormatError as error:
+                put_aside(path, error.reason)
+            except OSError:
+                continue  # gone, or unreadable: a get will say
+        index.clear()
+        for _, key, header, num_bytes in sorted(found, key=lambda row: row[:2]):
+            index.used(key, header.model, header.tenant, num_bytes)
+        index.mark_built()
+    return len(found)
+
+
+def _header_of(key: EntryKey, path: Path) -> tuple[Header, int]:
+    with open_entry(path, key) as opened:
+        return opened.header, opened.num_bytes
+
+
+def _open_or_replace(directory: Directory) -> Index:
+    path = directory.index
+    with contextlib.suppress(OSError):  # SQLite would let others read it
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        os.close(os.open(path, flags, 0o600))
+    try:
+        return Index(path)
+    except sqlite3.OperationalError as error:
+        if "no such" not in str(error) and not path.is_dir():
+            raise  # locked, read-only, disk full: the index may be good
+    except sqlite3.DatabaseError:
+        pass
+    for suffix in ("", "-wal", "-shm"):
+        part = path.with_name(path.name + suffix)
+        if os.path.lexists(part) and not directory.quarantine(part, MissReason.CORRUPT.value):
+            raise OSError(f"{part} is corrupt and can't be moved aside")
+    return Index(path)
+
+
+@contextlib.contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    """One process at a time; no lock where the folder can't be written."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,132 @@
+"""Memory over disk: reads come from memory, writes go to both, a restart loses nothing."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kamera.store.contract import (
+    Hit,
+    Miss,
+    MissReason,
+    PutReason,
+    PutResult,
+    Store,
+    StoreStats,
+    VerifyReport,
+)
+from kamera.store.counters import Counters
+from kamera.store.disk import DiskStore
+from kamera.store.entry import Entry, EntryKey
+from kamera.store.memory import MemoryStore
+
+__all__ = ["TieredStore"]
+
+TOUCH_BATCH = 64
+"""Memory hits are told to the disk tier this many at a time, so that it evicts by real use."""
+
+
+class TieredStore(Store):
+    """A memory tier over a disk tier; owns both. A disk hit is promoted into memory."""
+
+    def __init__(self, memory: MemoryStore, disk: DiskStore) -> None:
+        self.memory = memory
+        self.disk = disk
+        self._lock = threading.RLock()
+        self._counters = Counters()
+        self._num_writes = 0  # puts and deletes: a promotion never crosses one
+        self._untold: dict[EntryKey, None] = {}
+
+    def put(self, entry: Entry) -> PutResult:
+        """See `Store.put`. The disk's result; MEMORY_ONLY if just the memory tier took it."""
+        self._tell_disk()  # before it chooses who has to leave
+        on_disk = self.disk.put(entry)
+        with self._lock:
+            self._num_writes += 1
+            in_memory = self.memory.put(entry)
+        if not in_memory:
+            self.memory.delete(entry.key)  # an older entry of the key isn't served any more
+        if in_memory and not on_disk:
+            detail = f"the disk tier didn't take it: {on_disk.reason.value}, {on_disk.detail}"
+            return self._counters.put(PutResult(PutReason.MEMORY_ONLY, detail))
+        return self._counters.put(on_disk)
+
+    def get(self, key: EntryKey, *, model: str, tenant: str | None) -> Hit | Miss:
+        """See `Store.get`."""
+        with self._lock:
+            num_writes = self._num_writes
+        found = self.memory.get(key, model=model, tenant=tenant)
+        if isinstance(found, Hit):
+            self._tell(key)
+        elif found.reason is not MissReason.FOREIGN:
+            found = self.disk.get(key, model=model, tenant=tenant)
+            if isinstance(found, Hit):
+                with self._lock:
+                    if num_writes == self._num_writes:
+                        self.memory.adopt(found.entry)
+        return self._counters.got(found)
+
+    def _tell(self, key: EntryKey) -> None:
+        with self._lock:
+            self._untold.pop(key, None)
+            self._untold[key] = None
+            full = len(self._untold) >= TOUCH_BATCH
+        if full:
+            self._tell_disk()
+
+    def _tell_disk(self) -> None:
+        with self._lock:
+            keys, self._untold = list(self._untold), {}
+        if keys:
+            self.disk.touch(keys)
+
+    def contains(self, key: EntryKey) -> bool:
+        """See `Store.contains`."""
+        return self.memory.contains(key) or self.disk.contains(key)
+
+    @contextmanager
+    def pin(self, key: EntryKey) -> Iterator[bool]:
+        """See `Store.pin`. Held in both tiers."""
+        with self.memory.pin(key) as in_memory, self.disk.pin(key) as on_disk:
+            yield in_memory or on_disk
+
+    def delete(self, key: EntryKey) -> bool:
+        """See `Store.delete`. False if either tier still has it."""
+        with self._lock:
+            self._num_writes += 1
+            held = self.contains(key)
+            if self.disk.contains(key) and not self.disk.delete(key):
+                return False
+            self.memory.delete(key)
+            return held and not self.contains(key)
+
+    def keys(self) -> list[EntryKey]:
+        """See `Store.keys`. The disk's order, then what memory alone holds."""
+        on_disk, in_memory = self.disk.keys(), self.memory.keys()
+        known = set(on_disk)
+        return on_disk + [key for key in in_memory if key not in known]
+
+    def stats(self) -> StoreStats:
+        """See `Store.stats`. Sizes and caps are sums over the tiers; entries are counted once."""
+        memory, disk = self.memory.stats(), self.disk.stats()
+        return self._counters.stats(
+            num_entries=len(self.keys()),
+            num_bytes=memory.num_bytes + disk.num_bytes,
+            max_bytes=memory.max_bytes + disk.max_bytes,
+            num_pinned=max(memory.num_pinned, disk.num_pinned),
+            tiers={"memory": memory, "disk": disk},
+        )
+
+    def verify(self) -> VerifyReport:
+        """See `Store.verify`. The disk's report: memory has nothing to verify."""
+        return self.disk.verify()
+
+    def check_integrity(self) -> None:
+        """See `Store.check_integrity`."""
+        self.memory.check_integrity()
+        self.disk.check_integrity()
+
+    def close(self) -> None:
+        """See `Store.close`. Closes both tiers."""
+        self._tell_disk()
+        self.memory.close()
+        self.disk.close()
