@@ -27,6 +27,7 @@ from kamera.store import (
     open_store,
 )
 from kamera.store.directory import STALE_S
+from kamera.store.file_format import READ_BYTES
 
 MODEL = "a" * 64
 MakeEntry = Callable[..., Entry]
@@ -99,6 +100,20 @@ def test_a_restart_keeps_entries_and_their_order_of_use(
     with DiskStore(folder, CAP) as store:
         assert miss(store, make_entry(1).key) is MissReason.EVICTED
         assert torch.equal(hit(store, make_entry(3).key).tensors["k"][:2], torch.tensor([3.0, 4.0]))
+
+
+@pytest.mark.parametrize("extra", [-4, 0, 4, READ_BYTES + 4])
+def test_a_payload_of_several_reads_comes_back_and_is_verified(
+    folder: Path, make_entry: MakeEntry, extra: int
+) -> None:
+    entry = make_entry(0, (2 * READ_BYTES + extra) // 4)
+    with DiskStore(folder, 10 * READ_BYTES) as store:
+        store.put(entry)
+        assert torch.equal(hit(store, entry.key).tensors["k"], entry.tensors["k"])
+        with file_of(folder, entry).open("r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(b"\x99")
+        assert miss(store, entry.key) is MissReason.CORRUPT
 
 
 def test_opening_a_good_folder_puts_nothing_aside(folder: Path, make_entry: MakeEntry) -> None:

@@ -9,6 +9,7 @@ import torch
 
 from kamera.errors import ConfigError
 from kamera.store import Entry, EntryKey, Hit, Miss, MissReason, PutReason, Store
+from kamera.store.entry import DTYPE_NAMES
 
 MODEL, OTHER_MODEL = "a" * 64, "b" * 64
 MakeEntry = Callable[..., Entry]
@@ -52,25 +53,12 @@ def test_what_was_put_is_got(open_kind: OpenStore, make_entry: MakeEntry) -> Non
 
 @pytest.mark.parametrize(
     "dtype",
-    [
-        "float64",
-        "float32",
-        "float16",
-        "bfloat16",
-        "float8_e4m3fn",
-        "float8_e5m2",
-        "int64",
-        "int32",
-        "int16",
-        "int8",
-        "uint8",
-        "bool",
-    ],
+    list(DTYPE_NAMES),
 )
 def test_every_dtype_and_odd_shape_comes_back(
-    open_kind: OpenStore, make_entry: MakeEntry, dtype: str
+    open_kind: OpenStore, make_entry: MakeEntry, dtype: torch.dtype
 ) -> None:
-    values = torch.arange(15).to(getattr(torch, dtype))
+    values = torch.arange(15).to(dtype)
     tensors = {
         "dense": values.reshape(3, 5),
         "scalar": values[3],

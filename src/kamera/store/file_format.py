@@ -9,6 +9,7 @@ import errno
 import hashlib
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +36,7 @@ FORMAT_NAME = "kamera-entry"
 FORMAT_VERSION = "1"
 MAX_HEADER_BYTES = 4 * 1024 * 1024
 MAX_DIMS = 8
-READ_BYTES = 1 << 20
+READ_BYTES = 2 << 20
 
 _BLANK = "0" * 64
 _DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
@@ -159,13 +160,8 @@ def read_entry(readinto: ReadInto, header: Header) -> Entry:
         buffer = torch.empty(header.payload_bytes, dtype=torch.uint8)
     except RuntimeError as error:  # PyTorch's way to say that memory ran out
         raise OSError(errno.ENOMEM, f"no memory for {header.payload_bytes} bytes") from error
-    view = buffer.numpy().data
-    sha = hashlib.sha256()
-    for start in range(0, header.payload_bytes, READ_BYTES):
-        piece = view[start : start + READ_BYTES]
-        _fill(readinto, piece)
-        sha.update(piece)
-    if sha.hexdigest() != header.payload_sha256:
+    found = _read_and_digest(readinto, buffer.numpy().data)
+    if found != header.payload_sha256:
         raise EntryFormatError(MissReason.CORRUPT, "payload doesn't match its SHA-256")
     tensors = {
         spec.name: buffer[spec.start : spec.end].view(spec.dtype).reshape(spec.shape)
@@ -271,6 +267,21 @@ def _canonical(header: dict[str, Any]) -> bytes:
     text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False)
     padded = (8 + len(text) + 7) // 8 * 8 - 8
     return text.ljust(padded).encode("ascii")
+
+
+def _read_and_digest(readinto: ReadInto, view: memoryview) -> str:
+    """Fill `view` and return its SHA-256. A large payload is digested beside the reading of it."""
+    sha = hashlib.sha256()
+    if len(view) <= READ_BYTES:
+        _fill(readinto, view)
+        sha.update(view)
+        return sha.hexdigest()
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="kamera-digest") as digester:
+        for start in range(0, len(view), READ_BYTES):
+            piece = view[start : start + READ_BYTES]
+            _fill(readinto, piece)
+            digester.submit(sha.update, piece)
+    return sha.hexdigest()
 
 
 def _fill(readinto: ReadInto, view: memoryview) -> None:

@@ -1,0 +1,33 @@
+"""Kamera: a session's window, each chunk by the planner's lane."""
+
+from __future__ import annotations
+
+from kamera.arms.contract import Arm, ArmRequest, Served
+from kamera.session import Session
+
+
+class Kamera(Arm):
+    """Relocate and patch, form on a miss. `reset` empties the window; the store is kept."""
+
+    name = "kamera"
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def reset(self) -> None:
+        """Empty the window."""
+        self.session.show([])
+
+    def serve(self, request: ArmRequest) -> Served:
+        """Carry the window out and ask. Forming isn't on the path: its time is taken off."""
+        shown = self.session.show(request.chunks)
+        answer = self.session.generate(request.tail, max_new_tokens=1)
+        assert answer.logits is not None
+        return Served(
+            answer.logits,
+            shown.num_prefilled,
+            shown.num_vision_runs,
+            shown.path_s + answer.ttft_s,
+            shown.num_formed,
+            tuple(chunk.point.value for chunk in shown.chunks),
+        )

@@ -1,0 +1,87 @@
+"""What a session needs of an engine: name chunks, see, prefill, read and write KV. Nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from jaxtyping import Float
+from torch import Tensor
+
+from kamera.channels import ChunkKV
+from kamera.chunk import Chunk
+from kamera.identity import ModelKey
+from kamera.rope import RopeSpec
+
+Vision = Mapping[str, Tensor]
+"""Image digest -> vision embeddings [tokens, hidden]."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A chat request as chunks and a tail. The tail holds the question and is never cached."""
+
+    chunks: tuple[Chunk, ...]
+    tail: Chunk
+
+
+@dataclass(frozen=True, eq=False)
+class Prefilled:
+    """One forward's result: the new tokens' KV as the engine cached it, and the last logits."""
+
+    kv: ChunkKV
+    logits: Float[Tensor, " vocab"]
+
+
+@dataclass(frozen=True, eq=False)
+class Generated:
+    """Greedy decoding: the tokens, their text, and the logits that chose the first of them."""
+
+    token_ids: tuple[int, ...]
+    text: str
+    logits: Float[Tensor, " vocab"]
+    ttft_s: float
+    """From the call to the first token."""
+
+
+class Engine(Protocol):
+    """A model that can prefill chunks behind any KV. One request at a time; not thread-safe."""
+
+    @property
+    def model_key(self) -> ModelKey:
+        """All that decides the KV bytes."""
+
+    @property
+    def spec(self) -> RopeSpec:
+        """The model's rotary scheme."""
+
+    @property
+    def num_vision_runs(self) -> int:
+        """Images that the vision tower ran over since the engine was made."""
+
+    def prompt(self, messages: Sequence[Mapping[str, Any]], *, tenant: str | None = None) -> Prompt:
+        """Split a chat request into chunks, wrapper tokens included, and a tail."""
+
+    def frame(self, question: str, *, tenant: str | None = None) -> tuple[Chunk | None, Chunk]:
+        """What the chat template writes around a user turn's images: the pinned prefix, and the tail."""
+
+    def image_chunk(self, image: Any, *, tenant: str | None = None) -> Chunk:
+        """One image with its wrapper tokens. Doesn't run the vision tower."""
+
+    def see(self, chunk: Chunk) -> Tensor:
+        """Run the vision tower over an image chunk. [tokens, hidden]; counted."""
+
+    def prefill(
+        self, chunks: Sequence[Chunk], vision: Vision, *, start: int, context: ChunkKV | None = None
+    ) -> Prefilled:
+        """Prefill chunks in one forward at position `start`, behind the placed KV `context`.
+
+        `vision` must hold the embeddings of every image among `chunks`. Gives their KV as cached, rotated
+        to their positions.
+        """
+
+    def generate(
+        self, tail: Chunk, *, start: int, context: ChunkKV | None, max_new_tokens: int
+    ) -> Generated:
+        """Prefill the tail behind `context` and decode greedily."""

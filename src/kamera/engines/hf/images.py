@@ -1,0 +1,126 @@
+"""An image file or PIL image -> the processor's pixels, with an identity over all that decides them."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from PIL import Image, UnidentifiedImageError
+
+from kamera.chunk import Pixels
+from kamera.errors import ConfigError
+from kamera.identity import ImageIdentity
+
+EXIF_ORIENTATION = 0x0112
+SETTINGS = (
+    "do_resize",
+    "do_rescale",
+    "do_normalize",
+    "image_mean",
+    "image_std",
+    "max_pixels",
+    "merge_size",
+    "min_pixels",
+    "patch_size",
+    "rescale_factor",
+    "resample",
+    "size",
+    "temporal_patch_size",
+)
+
+
+def open_image(source: str | Path | Image.Image) -> Image.Image:
+    """Load an image whole.
+
+    Raises:
+        ConfigError: no such file, not an image, or a corrupt or truncated one.
+    """
+    if isinstance(source, Image.Image):
+        return source
+    path = Path(source)
+    try:
+        with warnings.catch_warnings(), Image.open(path) as image:
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            image.load()
+            return image.copy() if image.getexif() == {} else _with_exif(image)
+    except FileNotFoundError:
+        raise ConfigError(f"No image at {path}: expected a PNG or JPEG file") from None
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+        raise ConfigError(
+            f"Can't read image {path}: expected a whole PNG or JPEG file, got: {error}"
+        ) from error
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
+        raise ConfigError(f"Image {path} is too large to be decoded safely: {error}") from error
+
+
+def process(image: Image.Image, processor: Any) -> tuple[Pixels, ImageIdentity]:
+    """Upright, opaque RGB, then the checkpoint's own processor.
+
+    EXIF orientation is applied. Transparency is laid on white, since dropping alpha would show whatever
+    the file hides under it. Both are named in the identity.
+    """
+    orientation = int(image.getexif().get(EXIF_ORIENTATION, 1) or 1)
+    upright, alpha = _opaque(_upright(image, orientation))
+    out = processor(images=[upright], return_tensors="pt")
+    grid = tuple(int(n) for n in out["image_grid_thw"][0])
+    settings = {name: _plain(getattr(processor, name, None)) for name in SETTINGS}
+    identity = ImageIdentity(
+        out["pixel_values"],
+        grid=(grid[0], grid[1], grid[2]),
+        processor=settings,
+        mode=image.mode,
+        size=image.size,
+        exif_orientation=orientation if 1 <= orientation <= 8 else 1,
+        alpha=alpha,
+        palette=_palette(image),
+    )
+    return Pixels(out["pixel_values"], (grid[0], grid[1], grid[2]), identity.digest), identity
+
+
+def _with_exif(image: Image.Image) -> Image.Image:
+    copy = image.copy()
+    copy.info["exif"] = image.getexif().tobytes()
+    return copy
+
+
+def _upright(image: Image.Image, orientation: int) -> Image.Image:
+    turns = {
+        2: Image.Transpose.FLIP_LEFT_RIGHT,
+        3: Image.Transpose.ROTATE_180,
+        4: Image.Transpose.FLIP_TOP_BOTTOM,
+        5: Image.Transpose.TRANSPOSE,
+        6: Image.Transpose.ROTATE_270,
+        7: Image.Transpose.TRANSVERSE,
+        8: Image.Transpose.ROTATE_90,
+    }
+    return image.transpose(turns[orientation]) if orientation in turns else image
+
+
+def _opaque(image: Image.Image) -> tuple[Image.Image, str]:
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        layer = image.convert("RGBA")
+        white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
+        return Image.alpha_composite(white, layer).convert("RGB"), "on white"
+    return image.convert("RGB"), "none"
+
+
+def _palette(image: Image.Image) -> bytes | None:
+    if image.mode != "P" or image.palette is None:
+        return None
+    return bytes(image.getpalette() or b"")
+
+
+def _plain(value: Any) -> Any:
+    """Settings as plain data: the processor wraps some of them in classes of its own."""
+    if value is None or isinstance(value, bool | float | str):
+        return value
+    if isinstance(value, int):
+        return int(value)  # PIL's enums are ints too
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if hasattr(value, "items"):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if hasattr(value, "__dict__"):
+        return {k: _plain(v) for k, v in vars(value).items() if v is not None}
+    return str(value)

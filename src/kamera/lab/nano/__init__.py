@@ -1,0 +1,1 @@
+"""Nano checkpoints: complete Hugging Face checkpoints of real architectures, trained here to bind."""

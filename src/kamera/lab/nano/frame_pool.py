@@ -1,0 +1,135 @@
+"""A pool of rendered training frames, processed once: pixels, and the labels of every merged token."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kamera.lab.tasks.draw import any_digit, any_item, any_needle, legends
+from kamera.lab.tasks.frames import (
+    SMALL_PX,
+    TILE_PX,
+    TOKEN_PX,
+    Frame,
+    ball,
+    item,
+    legend,
+    needle,
+    swap,
+)
+from kamera.lab.tasks.sources import COLORS, SHAPES, shape_images
+
+IGNORE = -100
+HEADS = {"color": len(COLORS) + 1, "digit": 11, "shape": len(SHAPES), "star": 2, "shell": 6}
+"""The dense labels of the vision stage and their class counts (the last color and digit mean none)."""
+
+
+def token_labels(frame: Frame, side: int) -> dict[str, Tensor]:
+    """Dense labels of one frame's `side * side` merged tokens, raster order; IGNORE where undefined."""
+    labels = {name: torch.full((side, side), IGNORE) for name in HEADS}
+    if frame.kind == "legend":
+        _label_tiles(frame, labels)
+    elif frame.kind == "item":
+        labels["color"][:] = list(COLORS).index(frame.color or "")
+        labels["shape"][:] = SHAPES.index(frame.shape or "")
+    elif frame.kind == "needle":
+        labels["digit"][:] = frame.digit if frame.digit is not None else 10
+        labels["star"][:] = int(frame.starred)
+    elif frame.cup is not None:
+        labels["shell"][:] = frame.cup
+    elif frame.swap is not None:
+        labels["shell"][:] = 3 + frame.swap
+    return {name: value.flatten() for name, value in labels.items()}
+
+
+def _label_tiles(frame: Frame, labels: dict[str, Tensor]) -> None:
+    labels["color"][:], labels["digit"][:] = len(COLORS), 10
+    span = TILE_PX // TOKEN_PX
+    for tile in frame.tiles:
+        row, column = (c * span for c in tile.cell)
+        labels["color"][row : row + span, column : column + span] = list(COLORS).index(tile.color)
+        labels["digit"][row : row + span, column : column + span] = tile.digit
+
+
+@dataclass(frozen=True)
+class FramePool:
+    """Frames of one size. `pixels` is float16 `[num_frames, patches, 3, 14, 14]`: one temporal copy of two."""
+
+    frames: list[Frame]
+    pixels: Tensor
+    labels: dict[str, Tensor]
+    grid: tuple[int, int, int]
+
+    def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The processor's own `pixel_values` and `image_grid_thw` of these frames, float32."""
+        once = self.pixels[rows].float()
+        twice = once[:, :, :, None].expand(-1, -1, -1, 2, -1, -1)
+        return twice.reshape(-1, twice[0, 0].numel()), torch.tensor([self.grid] * len(rows))
+
+
+def build_pool(images: Any, draw: Callable[[np.random.Generator], Frame], count: int, seed: int) -> FramePool:
+    """Draw `count` frames and run each through the checkpoint's own image processor."""
+    rng = np.random.default_rng(seed)
+    frames = [draw(rng) for _ in range(count)]
+    pixels, grid = [], (1, 1, 1)
+    for frame in frames:
+        out = images(images=[frame.image], return_tensors="pt")
+        t, h, w = out["image_grid_thw"][0].tolist()
+        grid = (t, h, w)
+        pixels.append(out["pixel_values"].view(h * w, 3, 2, 14, 14)[:, :, 0].half())
+    side = grid[1] // 2
+    labels = [token_labels(frame, side) for frame in frames]
+    return FramePool(
+        frames,
+        torch.stack(pixels),
+        {name: torch.stack([label[name] for label in labels]) for name in HEADS},
+        grid,
+    )
+
+
+def draw_large(split: str, augment: bool) -> Callable[[np.random.Generator], Frame]:
+    """Legend, item and needle frames in equal parts."""
+
+    def draw(rng: np.random.Generator) -> Frame:
+        kind = int(rng.integers(3))
+        if kind == 0:
+            entries = int(rng.integers(1, 5))
+            return legends(rng, split, num_frames=1, num_entries=entries, augment=augment)[0]  # type: ignore[arg-type]
+        if kind == 1:
+            return any_item(rng, split)  # type: ignore[arg-type]
+        return any_needle(rng, split, starred=bool(rng.integers(2)), augment=augment)  # type: ignore[arg-type]
+
+    return draw
+
+
+def draw_tile(rng: np.random.Generator) -> Frame:
+    """One legend tile alone, 56 pixels: where digits are learned cheaply."""
+    digit = int(rng.integers(10))
+    entry = (str(rng.choice(list(COLORS))), digit, any_digit(rng, "train", digit))
+    return legend([entry], rng, augment=True, size=TILE_PX)
+
+
+def draw_half(rng: np.random.Generator) -> Frame:
+    """A digit or an easy-vqa picture at 112 pixels."""
+    if rng.integers(2):
+        pictures = shape_images("train")
+        return item(pictures[int(rng.integers(len(pictures)))], size=SMALL_PX)
+    digit = int(rng.integers(10))
+    pixels = any_digit(rng, "train", digit)
+    return needle(digit, pixels, rng, starred=False, augment=True, size=SMALL_PX)
+
+
+def draw_small(rng: np.random.Generator) -> Frame:
+    """Shell-game frames."""
+    return ball(int(rng.integers(3)), rng) if rng.integers(2) else swap(int(rng.integers(3)), rng)
+
+
+def load_images(folder: Path) -> Any:
+    """The checkpoint's image processor, PIL backend."""
+    from transformers import AutoImageProcessor
+
+    return AutoImageProcessor.from_pretrained(folder, backend="pil")

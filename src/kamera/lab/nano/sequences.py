@@ -1,0 +1,209 @@
+"""Training sequences for the language stage: windows of pooled frames, then question and answer turns.
+
+All sequences of one batch share a layout (frame kinds and question order), so nothing is padded.
+Positions are M-RoPE's, with a random start offset. Dense targets name, for the tokens of a later frame, what
+its KV should have bound from the frames before it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kamera.lab.nano.frame_pool import IGNORE
+from kamera.lab.tasks import binding, needle, readout, shell_game
+from kamera.lab.tasks.frames import Frame
+from kamera.lab.tasks.task import DIGITS, NONE
+
+DIGIT_CLASSES = (*DIGITS, NONE)
+CUP_CLASSES = ("left", "middle", "right", NONE)
+MAX_OFFSET = 4096
+
+
+class Pool(Protocol):
+    """Frames with their frozen vision embeddings `[frames, tokens, hidden]`."""
+
+    frames: list[Frame]
+    embeddings: Tensor
+
+
+@dataclass
+class Example:
+    """One sequence before it is laid out: rows of pools, dense targets per frame, question turns."""
+
+    rows: list[tuple[str, int]]
+    dense: list[tuple[str, int]]  # per frame: ("digit"|"cup"|"", class)
+    turns: list[tuple[str, str]]
+
+
+@dataclass
+class Batch:
+    """`embeddings [B, S, hidden]` without text rows filled in, `ids [B, S]`, `positions [3, B, S]`."""
+
+    ids: Tensor
+    positions: Tensor
+    vision: Tensor
+    is_vision: Tensor
+    labels: Tensor
+    digit: Tensor
+    cup: Tensor
+    cup_depth: Tensor
+
+
+class Sampler:
+    """Draws examples from the pools by kind."""
+
+    def __init__(self, pools: dict[str, Any], rng: np.random.Generator) -> None:
+        self.pools, self.rng = pools, rng
+        self.colors = [
+            frozenset(tile.color for tile in frame.tiles) for frame in pools["legend"].frames
+        ]
+        stars = [frame.starred for frame in pools["needle"].frames]
+        self.starred = np.flatnonzero(stars)
+        self.plain = np.flatnonzero(~np.array(stars))
+        self.by_color: dict[str, np.ndarray] = {}
+        colors = np.array([frame.color for frame in pools["item"].frames])
+        for color in set(colors.tolist()):
+            self.by_color[color] = np.flatnonzero(colors == color)
+        self.balls = np.flatnonzero([frame.kind == "ball" for frame in pools["shell"].frames])
+        self.swaps = np.flatnonzero([frame.kind == "swap" for frame in pools["shell"].frames])
+
+    def pick(self, rows: np.ndarray) -> int:
+        return int(rows[self.rng.integers(len(rows))])
+
+    def legends(self, count: int) -> list[int]:
+        """Legend frames that share no color."""
+        chosen: list[int] = []
+        used: frozenset[str] = frozenset()
+        while len(chosen) < count:
+            row = int(self.rng.integers(len(self.colors)))
+            if not used & self.colors[row] and len(used | self.colors[row]) <= 7:
+                chosen.append(row)
+                used |= self.colors[row]
+            elif self.rng.integers(50) == 0:
+                chosen, used = [], frozenset()
+        return chosen
+
+    def binding(self, kinds: list[str], questions: list[str]) -> Example:
+        """`kinds` lists legend, needle (a distractor) and item frames in window order."""
+        legends = self.legends(kinds.count("legend"))
+        known = [c for row in legends for c in self.colors[row]]
+        if known and self.rng.random() < 0.88:
+            item = self.pick(self.by_color[known[int(self.rng.integers(len(known)))]])
+        else:
+            item = int(self.rng.integers(len(self.pools["item"].frames)))
+        picture = self.pools["item"].frames[item]
+        rows: list[tuple[str, int]] = []
+        dense: list[tuple[str, int]] = []
+        before: list[Frame] = []
+        bound = NONE
+        for kind in kinds:
+            if kind == "legend":
+                rows.append(("legend", legends[len(before)]))
+                before.append(self.pools["legend"].frames[rows[-1][1]])
+            elif kind == "item":
+                rows.append(("item", item))
+                bound = binding.bound_digit(before, picture)
+            else:
+                rows.append(("needle", self.pick(self.plain)))
+            dense.append(("digit", DIGIT_CLASSES.index(bound)) if kind == "item" else ("", IGNORE))
+        answers = {
+            binding.QUESTION: bound,
+            readout.COLOR_QUESTION: picture.color,
+            readout.SHAPE_QUESTION: picture.shape,
+        }
+        return Example(rows, dense, [(q, answers[q]) for q in questions])
+
+    def needle(self, count: int, at: int) -> Example:
+        rows = [
+            ("needle", self.pick(self.starred if i == at else self.plain)) for i in range(count)
+        ]
+        digit = str(self.pools["needle"].frames[rows[at][1]].digit)
+        return Example(rows, [("", IGNORE)] * count, [(needle.QUESTION, digit)])
+
+    def shell(self, count: int, with_ball: bool) -> Example:
+        rows = [("shell", self.pick(self.balls if i == 0 and with_ball else self.swaps)) for i in range(count)]
+        states = shell_game.states([self.pools["shell"].frames[row] for _, row in rows])
+        dense = [("cup", CUP_CLASSES.index(state)) for state in states]
+        return Example(rows, dense, [(shell_game.QUESTION, states[-1])])
+
+
+class Layout:
+    """Turns examples of one layout into a batch."""
+
+    def __init__(self, tokenizer: Any, pools: dict[str, Any]) -> None:
+        self.tokenizer, self.pools = tokenizer, pools
+        ids = tokenizer.convert_tokens_to_ids
+        self.start, self.pad, self.end = (
+            ids(f"<|{name}|>") for name in ("vision_start", "image_pad", "vision_end")
+        )
+
+    def encode(self, text: str) -> list[int]:
+        return list(self.tokenizer(text).input_ids)
+
+    def batch(self, examples: list[Example], *, prefix: bool, offset: int) -> Batch:
+        rows = [self._one(example, prefix, offset) for example in examples]
+        stack = {key: torch.stack([row[key] for row in rows]) for key in rows[0]}
+        return Batch(
+            ids=stack["ids"],
+            positions=stack["positions"].permute(2, 0, 1),
+            vision=stack["vision"],
+            is_vision=stack["ids"] == self.pad,
+            labels=stack["labels"],
+            digit=stack["digit"],
+            cup=stack["cup"],
+            cup_depth=stack["cup_depth"],
+        )
+
+    def _one(self, example: Example, prefix: bool, offset: int) -> dict[str, Tensor]:
+        ids: list[int] = self.encode("<|im_start|>user\n") if prefix else []
+        positions = [(offset + i,) * 3 for i in range(len(ids))]
+        labels, digit, cup, depth = ([IGNORE] * len(ids) for _ in range(4))
+        vision = []
+        at = offset + len(ids)
+
+        def text(tokens: list[int], targets: list[int] | None = None) -> None:
+            nonlocal at
+            ids.extend(tokens)
+            positions.extend((at + i,) * 3 for i in range(len(tokens)))
+            at += len(tokens)
+            labels.extend(targets or [IGNORE] * len(tokens))
+            for column in (digit, cup, depth):
+                column.extend([IGNORE] * (len(tokens)))
+
+        for number, ((pool, row), (kind, target)) in enumerate(
+            zip(example.rows, example.dense, strict=True)
+        ):
+            features = self.pools[pool].embeddings[row]
+            side = int(len(features) ** 0.5)
+            text([self.start])
+            vision.append(features)
+            ids.extend([self.pad] * len(features))
+            positions.extend((at, at + h, at + w) for h in range(side) for w in range(side))
+            at += side
+            labels.extend([IGNORE] * len(features))
+            digit.extend([target if kind == "digit" else IGNORE] * len(features))
+            cup.extend([target if kind == "cup" else IGNORE] * len(features))
+            depth.extend([number] * len(features))
+            text([self.end])
+            for column, name in ((digit, "digit"), (cup, "cup")):
+                if kind == name:
+                    column[-1] = target
+            depth[-1] = number
+        for turn, (question, answer) in enumerate(example.turns):
+            opening = "<|im_end|>\n<|im_start|>user\n" if turn else ""
+            text(self.encode(f"{opening}{question}<|im_end|>\n<|im_start|>assistant\n"))
+            said = self.encode(f"{answer}<|im_end|>")
+            labels[-1] = said[0]
+            text(said[:1], said[1:])
+        return {
+            "ids": torch.tensor(ids),
+            "positions": torch.tensor(positions),
+            "vision": torch.cat(vision),
+            "labels": torch.tensor(labels),
+            "digit": torch.tensor(digit),
+            "cup": torch.tensor(cup),
+            "cup_depth": torch.tensor(depth),
+        }

@@ -1,0 +1,72 @@
+"""plan(): walk the window from the front and choose a lane for each chunk."""
+
+from dataclasses import dataclass
+
+from kamera.errors import ConfigError
+from kamera.planner.catalog import Catalog
+from kamera.planner.lanes import MENU, Choice, Situation
+
+__all__ = ["Choice", "Plan", "PlannedChunk", "Request", "RequestedChunk", "plan"]
+
+
+@dataclass(frozen=True)
+class RequestedChunk:
+    """One chunk of the window that is wanted: where it sits, what it is, how many tokens it has."""
+
+    slot: str
+    chunk: str
+    num_tokens: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """The chunks that are wanted, in window order; the first may be the pinned prefix."""
+
+    chunks: tuple[RequestedChunk, ...]
+
+    def __post_init__(self) -> None:
+        slots = [chunk.slot for chunk in self.chunks]
+        if len(set(slots)) < len(slots):
+            raise ConfigError(f"Invalid request: expected each slot once, got {slots}")
+
+    def antecedents(self, index: int) -> tuple[str, ...]:
+        """The digests of the chunks before the one at `index`."""
+        return tuple(chunk.chunk for chunk in self.chunks[:index])
+
+
+@dataclass(frozen=True)
+class PlannedChunk:
+    """One chunk with its choice."""
+
+    request: RequestedChunk
+    antecedents: tuple[str, ...]
+    choice: Choice
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do, chunk by chunk, in window order."""
+
+    chunks: tuple[PlannedChunk, ...]
+
+    @property
+    def num_prefilled(self) -> int:
+        """Tokens that forwards will run over, the tail apart."""
+        return sum(planned.choice.num_prefilled for planned in self.chunks)
+
+    def explain(self) -> str:
+        """One line a chunk."""
+        return "\n".join(
+            f"{p.request.slot}: {p.choice.point.value} ({p.choice.reason})" for p in self.chunks
+        )
+
+
+def plan(request: Request, catalog: Catalog) -> Plan:
+    """The cheapest lane that is valid for each chunk; prefill where none is."""
+    planned = []
+    for index, chunk in enumerate(request.chunks):
+        antecedents = request.antecedents(index)
+        situation = Situation(chunk.num_tokens, antecedents, catalog.of(chunk.chunk))
+        choice = next(choice for lane in MENU if (choice := lane(situation)) is not None)
+        planned.append(PlannedChunk(chunk, antecedents, choice))
+    return Plan(tuple(planned))

@@ -1,0 +1,128 @@
+"""Forming: the forwards that make canonicals and patches, off the request's path.
+
+When the engine has just prefilled B behind A for a request, that KV is KV(B given A) (free forming): only
+B's own solo forward is extra, and a short one behind the prefix.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from kamera.channels import ChunkKV
+from kamera.chunk import Chunk
+from kamera.engines.contract import Engine
+from kamera.identity import AntecedentKey
+from kamera.patch import Deficits, deficit, form_patch, mean_deficit
+from kamera.session.library import Library
+from kamera.session.resident import wide_dtype
+from kamera.shapes import Positions
+from kamera.store import Miss
+
+
+@dataclass
+class Former:
+    """Makes what the library keeps.
+
+    `num_formed` counts tokens that its own forwards ran over, `form_s` the time that the session spent in it.
+    """
+
+    engine: Engine
+    library: Library
+    rank: int
+    num_formed: int = 0
+    num_vision_runs: int = 0
+    form_s: float = 0.0
+
+    def vision(self, chunks: Sequence[Chunk]) -> dict[str, Tensor]:
+        """Embeddings of the image chunks, from the store where it has them, else from the tower."""
+        found = {}
+        for chunk in chunks:
+            if chunk.pixels is None:
+                continue
+            embeddings = self.library.vision(chunk)
+            if isinstance(embeddings, Miss):
+                embeddings = self.engine.see(chunk)
+                self.num_vision_runs += 1
+                self.library.keep_vision(chunk, embeddings)
+            found[chunk.pixels.digest] = embeddings
+        return found
+
+    def canonical(self, chunk: Chunk) -> ChunkKV:
+        """KV(B given nothing): from the store, else one solo forward, kept."""
+        held = self.library.canonical(chunk)
+        if not isinstance(held, Miss):
+            return held
+        solo = self.engine.prefill([chunk], self.vision([chunk]), start=0).kv
+        self.num_formed += chunk.num_tokens
+        kv = solo.to_canonical(chunk.layout.at(0), self.engine.spec)
+        self.library.keep_canonical(chunk, kv)
+        return kv
+
+    def learn(
+        self, chunk: Chunk, antecedents: Sequence[str], conditioned: ChunkKV, positions: Positions
+    ) -> None:
+        """Keep the patch of KV that was cached at `positions` behind `antecedents`."""
+        delta = self.delta(chunk, conditioned, positions)
+        key = AntecedentKey(tuple(antecedents)).digest
+        self.library.keep_patch(chunk, antecedents, form_patch(delta, key, self.rank))
+
+    def learn_leading(self, chunk: Chunk, prefix: Chunk) -> None:
+        """Keep the patch behind the prefix alone, for when the chunk leads: one short forward."""
+        if self.library.patches(chunk, [prefix.digest]):
+            return
+        both = self.engine.prefill([prefix, chunk], self.vision([chunk]), start=0).kv
+        self.num_formed += prefix.num_tokens + chunk.num_tokens
+        conditioned = both.slice_tokens(prefix.num_tokens, both.num_tokens)
+        self.learn(chunk, [prefix.digest], conditioned, chunk.layout.at(prefix.extent))
+
+    def learn_orbits(self, prefix: Chunk | None, chunks: Sequence[Chunk], limit: int) -> int:
+        """One orbit patch for each chunk and each set of the others in front of it.
+
+        One prefill of the whole window for each ordering, all of them up to `limit`, a seeded sample
+        above. Gives the number of orderings.
+        """
+        head = [] if prefix is None else [prefix]
+        vision = self.vision(chunks)
+        deltas: dict[tuple[Chunk, tuple[str, ...]], list[Deficits]] = defaultdict(list)
+        orderings = _orderings(len(chunks), limit)
+        for ordering in orderings:
+            run = [*head, *(chunks[i] for i in ordering)]
+            kv = self.engine.prefill(run, vision, start=0).kv
+            self.num_formed += kv.num_tokens
+            token = position = 0
+            for place, chunk in enumerate(run):
+                if place > len(head):
+                    before = tuple(c.digest for c in run[:place])
+                    part = kv.slice_tokens(token, token + chunk.num_tokens)
+                    delta = self.delta(chunk, part, chunk.layout.at(position))
+                    deltas[chunk, tuple(sorted(before))].append(delta)
+                token, position = token + chunk.num_tokens, position + chunk.extent
+        for (chunk, before), found in deltas.items():
+            key = AntecedentKey(before).set_digest
+            patch = form_patch(mean_deficit(found), key, self.rank, kind="orbit")
+            self.library.keep_patch(chunk, before, patch)
+        return len(orderings)
+
+    def delta(self, chunk: Chunk, conditioned: ChunkKV, positions: Positions) -> Deficits:
+        """Δ in the un-rotated frame, float32."""
+        spec = self.engine.spec
+        wide = conditioned.to_canonical(positions, spec, wide_dtype(conditioned.dtype))
+        return deficit(wide, self.canonical(chunk))
+
+
+def _orderings(count: int, limit: int) -> list[tuple[int, ...]]:
+    everything = itertools.permutations(range(count))
+    first = list(itertools.islice(everything, limit + 1))
+    if len(first) <= limit:
+        return first
+    rng = random.Random(count)
+    drawn: set[tuple[int, ...]] = set()
+    while len(drawn) < limit:
+        drawn.add(tuple(rng.sample(range(count), count)))
+    return sorted(drawn)

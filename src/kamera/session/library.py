@@ -1,0 +1,118 @@
+"""The store, read as canonicals, patches and vision embeddings of one model and one tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from kamera.channels import ChunkKV
+from kamera.chunk import Chunk
+from kamera.identity import AntecedentKey, digest
+from kamera.patch import Factors, Patch
+from kamera.planner import PatchRecord
+from kamera.planner.catalog import PatchKind
+from kamera.store import Entry, EntryKey, Hit, Miss, Store
+
+PATCH_VERSION = 1
+VISION_VERSION = 1
+
+
+@dataclass
+class Library:
+    """Typed reads and writes. A read gives the value, or the `Miss` that says why there is none.
+
+    `misses` counts those reasons, by the kind of what was asked for.
+    """
+
+    store: Store
+    model: str
+    tenant: str | None
+    rank: int
+    misses: dict[str, int] = field(default_factory=dict)
+
+    def canonical(self, chunk: Chunk) -> ChunkKV | Miss:
+        """KV(B given nothing), un-rotated."""
+        found = self._get(self._canonical_key(chunk))
+        return found if isinstance(found, Miss) else ChunkKV(found.entry.tensors)
+
+    def keep_canonical(self, chunk: Chunk, kv: ChunkKV) -> None:
+        """Store a canonical."""
+        attributes = {"num_tokens": chunk.num_tokens, "extent": chunk.extent}
+        self._put(self._canonical_key(chunk), dict(kv.tensors), attributes)
+
+    def patch(self, chunk: Chunk, record: PatchRecord) -> Patch | Miss:
+        """The patch that a record names."""
+        found = self._get(self._patch_key(chunk, record.kind, record.antecedents))
+        if isinstance(found, Miss):
+            return found
+        tensors, attributes = found.entry.tensors, found.entry.attributes
+        names = {name.split(".")[0] for name in tensors}
+        factors = {n: Factors(tensors[f"{n}.u"], tensors[f"{n}.vt"]) for n in sorted(names)}
+        return Patch(factors, str(attributes["antecedent"]), record.kind)
+
+    def keep_patch(self, chunk: Chunk, antecedents: Sequence[str], patch: Patch) -> None:
+        """Store a patch under the antecedents that it was formed on."""
+        tensors = {}
+        for name, factors in patch.factors.items():
+            tensors[f"{name}.u"], tensors[f"{name}.vt"] = factors.u, factors.vt
+        attributes: dict[str, object] = {
+            "antecedent": patch.antecedent,
+            "antecedents": list(antecedents),
+            "chunk": chunk.digest,
+            "kind": patch.kind,
+            "rank": patch.rank,
+        }
+        self._put(self._patch_key(chunk, patch.kind, antecedents), tensors, attributes)
+
+    def vision(self, chunk: Chunk) -> Tensor | Miss:
+        """The vision embeddings of an image chunk."""
+        found = self._get(self._vision_key(chunk))
+        return found if isinstance(found, Miss) else found.entry.tensors["embeddings"]
+
+    def keep_vision(self, chunk: Chunk, embeddings: Tensor) -> None:
+        """Store vision embeddings, apart from any KV."""
+        self._put(self._vision_key(chunk), {"embeddings": embeddings}, {})
+
+    def has_canonical(self, chunk: Chunk) -> bool:
+        """Whether a canonical is listed."""
+        return self.store.contains(self._canonical_key(chunk))
+
+    def patches(self, chunk: Chunk, antecedents: Sequence[str]) -> tuple[PatchRecord, ...]:
+        """The patches that are listed for these antecedents: the exact one, and the orbit's."""
+        kinds: tuple[PatchKind, ...] = ("exact", "orbit")
+        return tuple(
+            PatchRecord(kind, tuple(antecedents), self.rank)
+            for kind in kinds
+            if self.store.contains(self._patch_key(chunk, kind, antecedents))
+        )
+
+    def _canonical_key(self, chunk: Chunk) -> EntryKey:
+        return EntryKey("canonical", chunk.digest)
+
+    def _patch_key(self, chunk: Chunk, kind: str, antecedents: Sequence[str]) -> EntryKey:
+        key = AntecedentKey(tuple(antecedents))
+        named = key.set_digest if kind == "orbit" else key.digest
+        identity = {"chunk": chunk.digest, "kind": kind, "antecedent": named, "rank": self.rank}
+        return EntryKey("patch", digest("kamera.patch", PATCH_VERSION, identity))
+
+    def _vision_key(self, chunk: Chunk) -> EntryKey:
+        identity = {
+            "model": self.model,
+            "tenant": self.tenant,
+            "images": [content.digest for content in chunk.key.contents],
+        }
+        return EntryKey("vision", digest("kamera.vision", VISION_VERSION, identity))
+
+    def _get(self, key: EntryKey) -> Hit | Miss:
+        found = self.store.get(key, model=self.model, tenant=self.tenant)
+        if isinstance(found, Miss):
+            name = f"{key.kind}.{found.reason.value}"
+            self.misses[name] = self.misses.get(name, 0) + 1
+        return found
+
+    def _put(self, key: EntryKey, tensors: dict[str, Tensor], attributes: dict[str, object]) -> None:
+        # A put that fails is counted by the store; the window goes on from what it holds.
+        owned = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        self.store.put(Entry(key, self.model, self.tenant, owned, attributes))

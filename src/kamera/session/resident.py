@@ -1,0 +1,65 @@
+"""Conditioned KV that the window holds, and where it came from.
+
+Placed on demand, always from what is held: the KV as the model cached it, or canonical plus patch. A
+placed copy is never placed again, so that slides don't add roundings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from kamera import patch as operator
+from kamera.channels import ChunkKV
+from kamera.patch import Patch
+from kamera.rope import RopeSpec
+from kamera.shapes import Positions
+
+
+class Source(Protocol):
+    """Something that can give a chunk's KV at any position."""
+
+    def at(self, positions: Positions, spec: RopeSpec) -> ChunkKV:
+        """The chunk's KV, rotated to `positions`, in the cache dtype."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cached:
+    """KV as a forward cached it at `positions`. Back at the same ones its bytes are the same."""
+
+    kv: ChunkKV
+    positions: Positions
+
+    def at(self, positions: Positions, spec: RopeSpec) -> ChunkKV:
+        """Relocate through the un-rotated frame in float32: one rounding."""
+        if self.positions.equal(positions):
+            return self.kv
+        wide = self.kv.to_canonical(self.positions, spec, wide_dtype(self.kv.dtype))
+        return wide.at(positions, spec, self.kv.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Patched:
+    """A canonical, and the patch that conditions it; None is blind."""
+
+    canonical: ChunkKV
+    patch: Patch | None
+
+    def at(self, positions: Positions, spec: RopeSpec) -> ChunkKV:
+        """R(p) (canonical + U Vᵀ): one rounding."""
+        return operator.apply(self.canonical, self.patch, positions, spec)
+
+
+@dataclass(frozen=True, eq=False)
+class Resident:
+    """What a slot holds: the source of its KV, and the antecedents that it was conditioned on."""
+
+    source: Source
+    antecedents: tuple[str, ...]
+
+
+def wide_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The dtype of the un-rotated frame in passing: float32, or float64 for a float64 cache."""
+    return torch.float64 if dtype == torch.float64 else torch.float32

@@ -1,0 +1,318 @@
+"""`Session`: an agent's window over an engine and a store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from kamera.channels import ChunkKV, concat
+from kamera.chunk import Chunk
+from kamera.engines.contract import Engine
+from kamera.planner import (
+    Catalog,
+    ChunkRecord,
+    ConditionedRecord,
+    OperatingPoint,
+    Plan,
+    PlannedChunk,
+    Request,
+    RequestedChunk,
+    plan,
+)
+from kamera.session.former import Former
+from kamera.session.library import Library
+from kamera.session.outcome import Answer, ChunkOutcome, Outcome
+from kamera.session.resident import Cached, Patched, Resident, Source
+from kamera.session.settings import SessionSettings
+from kamera.store import Miss, Store, open_store
+from kamera.window import Slot, Window
+
+PREFIX = "prefix"
+
+
+class Session:
+    """Chunks are admitted, slide out, are reordered and recalled; questions are asked of the window.
+
+    Every verb carries the window out at once and says, chunk by chunk, how each was served and at what
+    cost. A verb that raises leaves the window as it was. Not thread-safe.
+    """
+
+    def __init__(self, engine: Engine, store: Store, settings: SessionSettings | None = None) -> None:
+        self.engine, self.store = engine, store
+        self.settings = settings or SessionSettings()
+        self.window = Window(self.settings.capacity)
+        tenant, rank = self.settings.tenant, self.settings.rank
+        self.library = Library(store, engine.model_key.digest, tenant, rank)
+        self._former = Former(engine, self.library, rank)
+        self._prefix, _ = engine.frame("?", tenant=tenant)
+        self._chunks: dict[str, Chunk] = {}
+        self._residents: dict[str, Resident] = {}
+        self._placed: list[ChunkKV] = []
+
+    @classmethod
+    def open(
+        cls,
+        model: str | Path,
+        *,
+        store: str | Path | None = None,
+        dtype: str = "auto",
+        device: str = "cpu",
+        **settings: Any,
+    ) -> Self:
+        """Load a local checkpoint with Transformers; `store` is a folder, or None for memory alone.
+
+        Keyword arguments beyond these are `SessionSettings`. Close the session when done.
+        """
+        from kamera.engines.hf import HFEngine
+
+        chosen = SessionSettings(**settings)
+        engine = HFEngine.from_pretrained(model, dtype=dtype, device=device)
+        return cls(engine, open_store(store), chosen)
+
+    def close(self) -> None:
+        """Close the store. What it holds on disk stays."""
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def admit(self, image: Any, *, name: str | None = None) -> Outcome:
+        """Append an image (a path or a PIL image). When the window is full the oldest leaves.
+
+        Raises:
+            ConfigError: the image can't be read, or the name is taken.
+        """
+        chunk = self.engine.image_chunk(image, tenant=self.settings.tenant)
+        known = len(self.window.slots) + len(self.window.evicted)
+        slot = Slot(f"chunk-{known}" if name is None else name, chunk.digest)
+        window = self.window.admit(slot)
+        self._chunks.setdefault(chunk.digest, chunk)
+        return self._carry_out("admit", window)
+
+    def slide(self, count: int = 1) -> Outcome:
+        """The `count` oldest chunks leave; those that stay are relocated.
+
+        Raises:
+            ConfigError: fewer chunks than that are in the window.
+        """
+        return self._carry_out("slide", self.window.slide(count))
+
+    def reorder(self, names: Sequence[str]) -> Outcome:
+        """Put the window's chunks in another order. `prepare_reorders` makes this free ahead of time.
+
+        Raises:
+            ChunkNotFoundError, ConfigError: the names aren't those in the window, each once.
+        """
+        return self._carry_out("reorder", self.window.reorder(names))
+
+    def recall(self, name: str, *, at: int | None = None) -> Outcome:
+        """Bring back a chunk that left, at index `at` (None: at the end).
+
+        Raises:
+            ChunkNotFoundError: no chunk of this name has left.
+        """
+        return self._carry_out("recall", self.window.recall(name, at))
+
+    def show(self, images: Sequence[Any]) -> Outcome:
+        """Make the window hold exactly these images, in this order: what a stateless request asks for.
+
+        Takes paths, PIL images or chunks. Each is named by its place and digest.
+        """
+        chunks = [
+            image
+            if isinstance(image, Chunk)
+            else self.engine.image_chunk(image, tenant=self.settings.tenant)
+            for image in images
+        ]
+        window = self.window.show([Slot(self._name(chunk), chunk.digest) for chunk in chunks])
+        self._chunks.update({chunk.digest: chunk for chunk in chunks})
+        return self._carry_out("show", window)
+
+    def prepare_reorders(self) -> int:
+        """Form an orbit patch for each chunk and each set of the others before it. Off the path.
+
+        Returns the number of orderings that were prefilled for it.
+        """
+        chunks = [self._chunks[slot.chunk] for slot in self.window.slots]
+        return self._former.learn_orbits(self._prefix, chunks, self.settings.max_orderings)
+
+    def ask(self, question: str, *, max_new_tokens: int = 16) -> Answer:
+        """Answer a question over the window; the question's own tokens are all that is prefilled.
+
+        Raises:
+            ConfigError: the question holds vision wrappers, or max_new_tokens isn't positive.
+        """
+        _, tail = self.engine.frame(question, tenant=self.settings.tenant)
+        return self.generate(tail, max_new_tokens=max_new_tokens)
+
+    def generate(self, tail: Chunk, *, max_new_tokens: int = 16) -> Answer:
+        """`ask`, for a tail that the caller made."""
+        outcome = self._carry_out("ask", self.window)
+        clock = time.perf_counter()
+        context = concat(self._placed) if self._placed else None
+        start = sum(self._chunks[c].extent for c in self._order(self.window))
+        composed = outcome.path_s + time.perf_counter() - clock
+        made = self.engine.generate(
+            tail, start=start, context=context, max_new_tokens=max_new_tokens
+        )
+        return Answer(
+            "ask",
+            outcome.chunks,
+            path_s=outcome.path_s,
+            form_s=outcome.form_s,
+            text=made.text,
+            token_ids=made.token_ids,
+            logits=made.logits,
+            num_tail=tail.num_tokens,
+            ttft_s=composed + made.ttft_s,
+        )
+
+    def plan(self, window: Window | None = None) -> Plan:
+        """What carrying out `window` (None: the present one) would do. Runs nothing."""
+        window = window or self.window
+        request = self._request(window)
+        return plan(request, self._catalog(request, window))
+
+    def _carry_out(self, verb: str, window: Window) -> Outcome:
+        """Serve every chunk of `window` from the front; the session changes only when all are."""
+        clock, formed_s = time.perf_counter(), self._former.form_s
+        chosen = self.plan(window)
+        residents: dict[str, Resident] = {}
+        placed: list[ChunkKV] = []
+        outcomes = []
+        start = 0
+        for planned in chosen.chunks:
+            resident, kv, outcome = self._serve(planned, placed, start)
+            residents[planned.request.slot] = resident
+            placed.append(kv)
+            outcomes.append(outcome)
+            start += self._chunks[planned.request.chunk].extent
+        left = tuple(name for name in self.window.names if name not in window.names)
+        self.window, self._residents, self._placed = window, residents, placed
+        form_s = self._former.form_s - formed_s
+        path_s = time.perf_counter() - clock - form_s
+        return Outcome(verb, tuple(outcomes), left, path_s, form_s)
+
+    def _serve(
+        self, planned: PlannedChunk, placed: list[ChunkKV], start: int
+    ) -> tuple[Resident, ChunkKV, ChunkOutcome]:
+        """One chunk at `start` behind what is placed; what can't be had from the store is formed."""
+        chunk = self._chunks[planned.request.chunk]
+        before = (self._former.num_formed, self._former.num_vision_runs)
+        outcome = ChunkOutcome(
+            planned.request.slot,
+            chunk.num_tokens,
+            start,
+            planned.choice.point,
+            planned.choice.reason,
+        )
+        held = self._hold(planned, chunk)
+        if isinstance(held, Miss):
+            reason = f"miss: {held.reason.value}: {held.detail}"
+            outcome = replace(outcome, point=OperatingPoint.FORM, reason=reason)
+            held = None
+        if held is None:
+            held = self._form(planned, chunk, placed, start)
+            outcome = replace(outcome, num_prefilled=chunk.num_tokens)
+        source = held.source
+        if isinstance(source, Patched) and source.patch is not None:
+            rank, size = source.patch.rank, source.patch.num_bytes
+            outcome = replace(outcome, patch_rank=rank, patch_bytes=size)
+        outcome = replace(
+            outcome,
+            num_formed=self._former.num_formed - before[0],
+            num_vision_runs=self._former.num_vision_runs - before[1],
+        )
+        return held, source.at(chunk.layout.at(start), self.engine.spec), outcome
+
+    def _hold(self, planned: PlannedChunk, chunk: Chunk) -> Resident | Miss | None:
+        """What the choice says is held; a Miss if the store doesn't give it; None if it must be formed."""
+        choice = planned.choice
+        if not choice.point.is_free:
+            return None
+        if choice.slot is not None:
+            return self._residents[choice.slot]
+        canonical = self.library.canonical(chunk)
+        if isinstance(canonical, Miss):
+            return canonical
+        source: Source = Patched(canonical, None)
+        if choice.patch is not None:
+            patch = self.library.patch(chunk, choice.patch)
+            if isinstance(patch, Miss):
+                return patch
+            source = Patched(canonical, patch)
+        return Resident(source, planned.antecedents)
+
+    def _form(
+        self, planned: PlannedChunk, chunk: Chunk, placed: list[ChunkKV], start: int
+    ) -> Resident:
+        """Prefill behind what is placed, and keep what the chunk absorbed."""
+        context = concat(placed) if placed else None
+        vision = self._former.vision([chunk])
+        kv = self.engine.prefill([chunk], vision, start=start, context=context).kv
+        positions = chunk.layout.at(start)
+        clock = time.perf_counter()
+        if planned.antecedents:
+            self._former.learn(chunk, planned.antecedents, kv, positions)
+            behind_others = len(planned.antecedents) > 1
+            if self._prefix is not None and behind_others and self.settings.form_leading:
+                self._former.learn_leading(chunk, self._prefix)
+        else:
+            self.library.keep_canonical(chunk, kv.to_canonical(positions, self.engine.spec))
+        self._former.form_s += time.perf_counter() - clock
+        return Resident(Cached(kv, positions), planned.antecedents)
+
+    def _name(self, chunk: Chunk) -> str:
+        """The name of a shown chunk: stable while it is in the window or among those that left."""
+        return f"shown-{chunk.digest[:12]}"
+
+    def _order(self, window: Window) -> list[str]:
+        """The digests in window order, the prefix first."""
+        if self._prefix is not None:
+            self._chunks.setdefault(self._prefix.digest, self._prefix)
+        head = [] if self._prefix is None else [self._prefix.digest]
+        return [*head, *(slot.chunk for slot in window.slots)]
+
+    def _request(self, window: Window) -> Request:
+        order = self._order(window)
+        names = [*([PREFIX] * (len(order) - len(window.slots))), *window.names]
+        return Request(
+            tuple(
+                RequestedChunk(name, chunk, self._chunks[chunk].num_tokens)
+                for name, chunk in zip(names, order, strict=True)
+            )
+        )
+
+    def _catalog(self, request: Request, window: Window) -> Catalog:
+        """What is held of the requested chunks, for the antecedents that they would stand behind."""
+        ever_left = {slot.chunk for slot in (*self.window.evicted, *window.evicted)}
+        slots = {PREFIX: self._prefix.digest if self._prefix else ""}
+        slots.update((slot.name, slot.chunk) for slot in self.window.slots)
+        records: dict[str, ChunkRecord] = {}
+        for index, wanted in enumerate(request.chunks):
+            chunk = self._chunks[wanted.chunk]
+            conditioned = tuple(
+                ConditionedRecord(resident.antecedents, name)
+                for name, resident in self._residents.items()
+                if slots[name] == wanted.chunk
+            )
+            known = records.get(wanted.chunk, ChunkRecord())
+            records[wanted.chunk] = ChunkRecord(
+                canonical=self.library.has_canonical(chunk),
+                patches=known.patches + self.library.patches(chunk, request.antecedents(index)),
+                conditioned=conditioned,
+                evicted=wanted.chunk in ever_left,
+            )
+        return Catalog(records)

@@ -1,0 +1,129 @@
+"""`Window`: an ordered, immutable list of named slots, and the verbs that edit it.
+
+Touches no tensor. `kamera.session` carries a window's verbs out on an engine.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kamera.errors import ChunkNotFoundError, ConfigError
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place in the window: the name that the caller knows it by, and the chunk's digest."""
+
+    name: str
+    chunk: str
+
+
+@dataclass(frozen=True)
+class Window:
+    """The slots in order, behind a pinned prefix; and those that left, so that they can be recalled.
+
+    `capacity` bounds the slots that are in (the prefix isn't counted); None is no bound.
+    """
+
+    capacity: int | None = None
+    slots: tuple[Slot, ...] = ()
+    evicted: tuple[Slot, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.capacity is not None and self.capacity < 1:
+            raise ConfigError(
+                f"Invalid window capacity: expected at least 1 chunk, or None for no bound, "
+                f"got {self.capacity}"
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names in the window, in order."""
+        return tuple(slot.name for slot in self.slots)
+
+    def admit(self, slot: Slot) -> Window:
+        """Append a chunk; when the window is full the oldest leaves first.
+
+        Raises:
+            ConfigError: the name is taken, in the window or among those that left.
+        """
+        known = [*self.names, *(gone.name for gone in self.evicted)]
+        if slot.name in known:
+            raise ConfigError(f"Name {slot.name!r} is taken: expected a new name for each chunk")
+        full = self.capacity is not None and len(self.slots) >= self.capacity
+        room = self.slide(1) if full else self
+        return replace(room, slots=(*room.slots, slot))
+
+    def slide(self, count: int = 1) -> Window:
+        """The `count` oldest chunks leave.
+
+        Raises:
+            ConfigError: fewer than `count` chunks are in, or `count` isn't positive.
+        """
+        if not 1 <= count <= len(self.slots):
+            raise ConfigError(
+                f"Can't slide by {count}: expected 1 to {len(self.slots)}, the chunks in the window"
+            )
+        return replace(self, slots=self.slots[count:], evicted=self.evicted + self.slots[:count])
+
+    def reorder(self, names: Sequence[str]) -> Window:
+        """The same chunks in another order.
+
+        Raises:
+            ChunkNotFoundError: a name isn't in the window.
+            ConfigError: a name is missing or given twice.
+        """
+        by_name = {slot.name: slot for slot in self.slots}
+        for name in names:
+            self._require(name, tuple(by_name), "the window")
+        if sorted(names) != sorted(by_name):
+            raise ConfigError(
+                f"Invalid order: expected each of {list(by_name)} once, got {list(names)}"
+            )
+        return replace(self, slots=tuple(by_name[name] for name in names))
+
+    def recall(self, name: str, at: int | None = None) -> Window:
+        """A chunk that left comes back, at index `at` (None: at the end). When full the oldest leaves.
+
+        Raises:
+            ChunkNotFoundError: no chunk of this name has left.
+            ConfigError: `at` is out of range.
+        """
+        gone = {slot.name: slot for slot in self.evicted}
+        self._require(name, tuple(gone), "the evicted chunks")
+        full = self.capacity is not None and len(self.slots) >= self.capacity
+        room = self.slide(1) if full else self
+        index = len(room.slots) if at is None else at
+        if not 0 <= index <= len(room.slots):
+            raise ConfigError(
+                f"Invalid index: expected 0 to {len(room.slots)} in the window, got {at}"
+            )
+        slots = (*room.slots[:index], gone[name], *room.slots[index:])
+        evicted = tuple(slot for slot in room.evicted if slot.name != name)
+        return replace(room, slots=slots, evicted=evicted)
+
+    def show(self, slots: Sequence[Slot]) -> Window:
+        """Exactly these slots, in this order. Those that are no longer in have left.
+
+        Raises:
+            ConfigError: more than the window holds, or a name twice.
+        """
+        names = [slot.name for slot in slots]
+        if len(set(names)) < len(names):
+            raise ConfigError(f"Invalid window: expected each chunk once, got {names}")
+        if self.capacity is not None and len(slots) > self.capacity:
+            raise ConfigError(
+                f"Window is full: expected at most {self.capacity} chunks, got {len(slots)}"
+            )
+        left = tuple(slot for slot in (*self.evicted, *self.slots) if slot.name not in names)
+        return replace(self, slots=tuple(slots), evicted=left)
+
+    @staticmethod
+    def _require(name: str, names: tuple[str, ...], where: str) -> None:
+        if name in names:
+            return
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; it holds {list(names)}"
+        raise ChunkNotFoundError(f"No chunk {name!r} in {where}{hint}")
