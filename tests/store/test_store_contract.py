@@ -262,7 +262,8 @@ def test_threads_may_share_a_store(open_kind: OpenStore, make_entry: MakeEntry) 
         try:
             for step in range(6):
                 entry = make_entry((seed + step) % 5, LARGE)
-                assert store.put(entry)
+                result = store.put(entry)
+                assert result or result.reason is PutReason.NO_ROOM  # the others pin three
                 with store.pin(entry.key):
                     found = get(store, entry.key)
                     if isinstance(found, Hit):
