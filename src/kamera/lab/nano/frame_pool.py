@@ -11,6 +11,7 @@ from torch import Tensor
 
 from kamera.lab.tasks.draw import any_digit, any_item, any_needle, legends
 from kamera.lab.tasks.frames import (
+    INK,
     SMALL_PX,
     TILE_PX,
     TOKEN_PX,
@@ -21,7 +22,7 @@ from kamera.lab.tasks.frames import (
     needle,
     swap,
 )
-from kamera.lab.tasks.sources import COLORS, SHAPES, shape_images
+from kamera.lab.tasks.sources import COLORS, SHAPES, Split, shape_images
 
 IGNORE = -100
 HEADS = {"color": len(COLORS) + 1, "digit": 11, "shape": len(SHAPES), "star": 2, "shell": 6}
@@ -35,15 +36,24 @@ def token_labels(frame: Frame, side: int) -> dict[str, Tensor]:
         _label_tiles(frame, labels)
     elif frame.kind == "item":
         labels["color"][:] = list(COLORS).index(frame.color or "")
-        labels["shape"][:] = SHAPES.index(frame.shape or "")
+        shown = _shown(frame, side, COLORS[frame.color or "black"])
+        labels["shape"][shown] = SHAPES.index(frame.shape or "")
     elif frame.kind == "needle":
-        labels["digit"][:] = frame.digit if frame.digit is not None else 10
+        shown = _shown(frame, side, INK)
+        labels["digit"][shown] = frame.digit if frame.digit is not None else 10
         labels["star"][:] = int(frame.starred)
     elif frame.cup is not None:
         labels["shell"][:] = frame.cup
     elif frame.swap is not None:
         labels["shell"][:] = 3 + frame.swap
     return {name: value.flatten() for name, value in labels.items()}
+
+
+def _shown(frame: Frame, side: int, color: tuple[int, int, int]) -> Tensor:
+    """The tokens with more than a little of `color`: where the shape or the digit is. [side, side]"""
+    pixels = torch.from_numpy(np.asarray(frame.image).astype(np.int16))
+    near = ((pixels - torch.tensor(color)).abs().amax(-1) < 60).float()
+    return near.view(side, TOKEN_PX, side, TOKEN_PX).mean((1, 3)) > 0.03
 
 
 def _label_tiles(frame: Frame, labels: dict[str, Tensor]) -> None:
@@ -91,17 +101,30 @@ def build_pool(images: Any, draw: Callable[[np.random.Generator], Frame], count:
     )
 
 
-def draw_large(split: str, augment: bool) -> Callable[[np.random.Generator], Frame]:
+def draw_legend(rng: np.random.Generator, split: Split = "train", augment: bool = True) -> Frame:
+    """One to four entries."""
+    entries = int(rng.integers(1, 5))
+    return legends(rng, split, num_frames=1, num_entries=entries, augment=augment)[0]
+
+
+def draw_item(rng: np.random.Generator, split: Split = "train") -> Frame:
+    """An easy-vqa picture."""
+    return any_item(rng, split)
+
+
+def draw_needle(rng: np.random.Generator, split: Split = "train", augment: bool = True) -> Frame:
+    """A digit, starred or not."""
+    return any_needle(rng, split, starred=bool(rng.integers(2)), augment=augment)
+
+
+def draw_large(split: Split, augment: bool) -> Callable[[np.random.Generator], Frame]:
     """Legend, item and needle frames in equal parts."""
 
     def draw(rng: np.random.Generator) -> Frame:
         kind = int(rng.integers(3))
         if kind == 0:
-            entries = int(rng.integers(1, 5))
-            return legends(rng, split, num_frames=1, num_entries=entries, augment=augment)[0]  # type: ignore[arg-type]
-        if kind == 1:
-            return any_item(rng, split)  # type: ignore[arg-type]
-        return any_needle(rng, split, starred=bool(rng.integers(2)), augment=augment)  # type: ignore[arg-type]
+            return draw_legend(rng, split, augment)
+        return draw_item(rng, split) if kind == 1 else draw_needle(rng, split, augment)
 
     return draw
 

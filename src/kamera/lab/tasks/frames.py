@@ -17,6 +17,7 @@ FRAME_PX = 224
 SMALL_PX = 112
 TILE_PX = 56
 TOKEN_PX = 28
+INK = (20, 20, 60)
 CUPS = ("left", "middle", "right")
 SWAPS = ((0, 1), (0, 2), (1, 2))
 
@@ -84,7 +85,7 @@ def legend(
         draw.rectangle((x, y, x + TILE_PX - 1, y + TILE_PX - 1), fill=COLORS[color])
         draw.rectangle((x + 8, y + 8, x + TILE_PX - 9, y + TILE_PX - 9), fill=(255, 255, 255))
         mask = _ink(pixels, TILE_PX - 16, rng if augment else None)
-        image.paste((20, 20, 60), (x + 8, y + 8), mask)
+        image.paste(INK, (x + 8, y + 8), mask)
         tiles.append(Tile(color, digit, (row, column)))
     return Frame(image, "legend", tiles=tuple(tiles))
 
@@ -109,7 +110,7 @@ def needle(
     corner = rng.integers(0, size // SMALL_PX, size=2)
     x, y = (int(c) * SMALL_PX for c in corner)
     mask = _ink(pixels, SMALL_PX, rng if augment else None)
-    image.paste((20, 20, 60), (x, y), mask)
+    image.paste(INK, (x, y), mask)
     if starred:
         _star(ImageDraw.Draw(image), size - x - 56, int(rng.integers(40, size - 40)))
     return Frame(image, "needle", digit=digit, starred=starred)

@@ -1,0 +1,108 @@
+"""The tasks under every arm: accuracy, agreement and KL against re-prefill, η and flip-recover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from kamera.arms import Arm, ArmRequest, Blind, Kamera, Patched, PrefixCache, Reprefill, Workbench
+from kamera.engines.hf import HFEngine
+from kamera.lab.metrics import agreement, eta, flip_recover, kl
+from kamera.lab.tasks import Item, Task
+from kamera.session import Session
+
+RANKS = (1, 2, 4, 8, 16, None)
+REFERENCE, BLIND = "re-prefill", "blind"
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is running, how much of it is done, and how much there is."""
+
+
+@dataclass
+class Tally:
+    """One arm's figures on one task, item by item."""
+
+    answers: list[int] = field(default_factory=list)
+    kls: list[float] = field(default_factory=list)
+    correct: list[bool] = field(default_factory=list)
+    num_prefilled: int = 0
+
+    def add(self, logits: Tensor, reference: Tensor, answer: int) -> None:
+        """One item."""
+        self.answers.append(int(logits.argmax()))
+        self.kls.append(kl(logits, reference))
+        self.correct.append(self.answers[-1] == answer)
+
+
+def request_of(engine: HFEngine, item: Item) -> ArmRequest:
+    """An item as the window and the question that an arm serves."""
+    prefix, tail = engine.frame(item.question)
+    return ArmRequest(prefix, tuple(engine.image_chunk(f.image) for f in item.frames), tail)
+
+
+def answer_id(engine: HFEngine, item: Item) -> int:
+    """The answer's token."""
+    ids = engine.text_chunk(item.answer).key.token_ids
+    assert len(ids) == 1, f"{item.answer!r} isn't one token of this tokenizer"
+    return ids[0]
+
+
+def make_arms(session: Session, bench: Workbench) -> list[Arm]:
+    """Every arm of this project, the reference first."""
+    engine = session.engine
+    patched = [Patched(bench, rank) for rank in RANKS]
+    return [Reprefill(engine), PrefixCache(engine), Blind(bench), *patched, Kamera(session)]
+
+
+def evaluate_task(
+    session: Session, task: Task, num_items: int, *, seed: int = 0, progress: Progress | None = None
+) -> dict[str, dict[str, Any]]:
+    """Every arm on `num_items` test items: arm name -> figures."""
+    engine = session.engine
+    assert isinstance(engine, HFEngine)
+    bench = Workbench(engine)
+    arms = make_arms(session, bench)
+    tallies = {arm.name: Tally() for arm in arms}
+    for number, item in enumerate(task.items(num_items, split="test", seed=seed)):
+        serve_item(arms, request_of(engine, item), answer_id(engine, item), tallies)
+        bench.clear()
+        if progress is not None:
+            progress(task.name, number + 1, num_items)
+    return {name: figures(tally, tallies) for name, tally in tallies.items()}
+
+
+def serve_item(
+    arms: Sequence[Arm], request: ArmRequest, answer: int, tallies: dict[str, Tally]
+) -> None:
+    """One item under every arm, each at its second sight: what it prepares ahead is prepared."""
+    reference: Tensor | None = None
+    for arm in arms:
+        arm.reset()
+        arm.prepare(request)
+        if isinstance(arm, Kamera):  # first sight forms; the window is emptied, the store stays
+            arm.serve(request)
+            arm.reset()
+        served = arm.serve(request)
+        reference = served.logits if reference is None else reference
+        tallies[arm.name].add(served.logits, reference, answer)
+        tallies[arm.name].num_prefilled += served.num_prefilled
+
+
+def figures(tally: Tally, tallies: dict[str, Tally]) -> dict[str, Any]:
+    """The report's keys for one arm."""
+    reference, blind = tallies[REFERENCE], tallies[BLIND]
+    recovered, num_flips = flip_recover(tally.answers, blind.answers, reference.answers)
+    return {
+        "accuracy": sum(tally.correct) / len(tally.correct),
+        "agreement": agreement(tally.answers, reference.answers),
+        "kl": sum(tally.kls) / len(tally.kls),
+        "kl_max": max(tally.kls),
+        "eta": eta(tally.kls, blind.kls),
+        "flip_recover": recovered,
+        "num_flips": num_flips,
+        "n": len(tally.kls),
+        "num_prefilled": tally.num_prefilled,
+    }
