@@ -1,0 +1,94 @@
+"""The task list: `make` and `.ci/run` call it. Tasks run in the environment that nox itself is installed in.
+
+`make setup` makes that environment; nothing is installed here. `nox -l` lists the tasks.
+"""
+
+import sys
+from pathlib import Path
+
+import nox
+
+nox.options.default_venv_backend = "none"
+nox.options.sessions = ["check"]
+
+ROOT = Path(__file__).parent
+BIN = Path(sys.executable).parent
+
+
+def python(session: nox.Session, *args: str) -> None:
+    """Run a module or a script with this environment's interpreter."""
+    session.run(sys.executable, *args)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Format and lint, changing nothing."""
+    python(session, "-m", "ruff", "format", "--check", ".")
+    python(session, "-m", "ruff", "check", ".")
+
+
+@nox.session
+def tidy(session: nox.Session) -> None:
+    """Format, and mend what the linter can."""
+    python(session, "-m", "ruff", "check", "--fix", ".")
+    python(session, "-m", "ruff", "format", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """mypy, strict, over src."""
+    python(session, "-m", "mypy")
+
+
+@nox.session
+def layers(session: nox.Session) -> None:
+    """A lower layer never imports a higher one."""
+    session.run(str(BIN / "lint-imports"))
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The pages say what the code does; then build them, a warning being an error."""
+    python(session, "-m", "pytest", "-q", "tests/docs")
+    python(
+        session, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "build/docs/html",
+        "-d", "build/docs/doctrees",
+    )  # fmt: skip
+
+
+@nox.session
+def cli_page(session: nox.Session) -> None:
+    """Write docs/cli.md from the commands' own help."""
+    python(session, "docs/cli_reference.py")
+
+
+@nox.session
+def readme(session: nox.Session) -> None:
+    """The README's own commands, the demo on few items: `nox -s readme -- 64`."""
+    items = session.posargs[0] if session.posargs else "64"
+    session.run(str(BIN / "kamera"), "--version")
+    session.run(str(BIN / "kamera"), "demo", "--out", "build/demo", "--items", items)
+    python(session, "examples/quickstart.py")
+
+
+@nox.session
+def test(session: nox.Session) -> None:
+    """Every test."""
+    python(session, "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Every benchmark; the last line of each is JSON."""
+    scripts = sorted((ROOT / "benchmarks").glob("bench_*.py"))
+    if not scripts:
+        session.skip("benchmarks/ has no bench_*.py yet")
+    for script in scripts:
+        python(session, str(script.relative_to(ROOT)))
+
+
+@nox.session
+def check(session: nox.Session) -> None:
+    """All that must hold before a commit."""
+    for task in ("lint", "types", "layers", "docs", "test"):
+        session.notify(task)
