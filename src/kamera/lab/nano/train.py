@@ -63,9 +63,9 @@ def embedded(model: Any, pool: FramePool) -> SimpleNamespace:
 def language_pools(model: Any, images: Any, seed: int) -> dict[str, Any]:
     """Train-split frames by kind, embedded once."""
     draws = {
-        "legend": (draw_legend, 7000),
-        "item": (draw_item, 3500),
-        "needle": (draw_needle, 4000),
+        "legend": (draw_legend, 6000),
+        "item": (draw_item, 3000),
+        "needle": (draw_needle, 3000),
         "shell": (draw_small, 1500),
     }
     return {

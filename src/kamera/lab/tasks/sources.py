@@ -66,7 +66,7 @@ def shape_images(split: Split) -> list[ShapeImage]:
     for question, answer, image_id in zip(questions, answers, ids, strict=True):
         if answer in SHAPES:
             shapes[image_id] = answer
-        elif answer == "yes" and "not" not in question:
+        elif answer == "yes" and not {"no", "not"} & set(question.split()):
             named = [shape for shape in SHAPES if shape in question]
             if len(named) == 1:
                 shapes[image_id] = named[0]
