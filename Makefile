@@ -22,9 +22,9 @@ setup: $(INSTALLED)
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"Kamera needs Python 3.11 or newer, this is {v[0]}.{v[1]}: make PYTHON=python3.11 ...")'
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --upgrade 'pip>=25.1'
-	$(PY) -m pip install --quiet 'torch==2.13.0'
-	$(PY) -m pip install --quiet --editable '.[hf,lab,cli]' --group dev
+	$(PY) -m pip install -qq --upgrade 'pip>=25.1'
+	$(PY) -m pip install -qq 'torch==2.13.0'
+	$(PY) -m pip install -qq --editable '.[hf,lab,cli]' --group dev
 	touch $@
 
 demo: $(INSTALLED)
