@@ -7,8 +7,8 @@ PAGE = Path(__file__).parent / "cli.md"
 INTRODUCTION = """\
 # Command line
 
-`pip install 'kamera-kv[cli,hf,lab]'`. This page is written by `nox -s cli_page` from the commands' own help. An error is one line on
-stderr and exit code 2.
+`pip install 'kamera-kv[cli,hf,lab]'`. This page is written by `nox -s cli_page` from the commands'
+own help. An error is one line on stderr and exit code 2.
 """
 
 

@@ -35,7 +35,9 @@ def text_layout(num_tokens: int, num_axes: int) -> PositionLayout:
     return PositionLayout(steps, num_tokens)
 
 
-def wrapped_image_layout(height: int, width: int, num_before: int, num_after: int) -> PositionLayout:
+def wrapped_image_layout(
+    height: int, width: int, num_before: int, num_after: int
+) -> PositionLayout:
     """Sectioned M-RoPE of one still image of `height` x `width` merged tokens between wrapper tokens.
 
     The wrapper before counts as text; the image's tokens share t and spread over h and w; the wrapper

@@ -1,11 +1,11 @@
 """Arms: ways to fill the window, compared under one contract. One file each.
 
-    reprefill     everything from the pixels: the reference
-    prefix_cache  what every engine ships: the longest identical prefix is kept
-    blind         canonicals relocated, no patch
-    patched       canonicals relocated, each with its rank-m patch
-    kamera        a session: the planner's lanes
-    workbench     forwards that several arms share, remembered
+reprefill     everything from the pixels: the reference
+prefix_cache  what every engine ships: the longest identical prefix is kept
+blind         canonicals relocated, no patch
+patched       canonicals relocated, each with its rank-m patch
+kamera        a session: the planner's lanes
+workbench     forwards that several arms share, remembered
 """
 
 from kamera.arms.blind import Blind

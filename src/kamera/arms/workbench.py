@@ -67,6 +67,4 @@ class Workbench:
 
     def finish(self, request: ArmRequest, context: ChunkKV) -> Prefilled:
         """Prefill the tail behind a composed window."""
-        return self.engine.prefill(
-            [request.tail], {}, start=request.tail_start, context=context
-        )
+        return self.engine.prefill([request.tail], {}, start=request.tail_start, context=context)

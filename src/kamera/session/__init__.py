@@ -1,10 +1,10 @@
 """The session: a window's verbs carried out on an engine and a store.
 
-    session    Session: admit, slide, reorder, recall, ask, generate
-    settings   what can be set
-    resident   conditioned KV in the window, placed on demand
-    library    the store as canonicals, patches and vision embeddings of one model and tenant
-    outcome    what every verb returns: per chunk the operating point, why, and what it cost
+session    Session: admit, slide, reorder, recall, ask, generate
+settings   what can be set
+resident   conditioned KV in the window, placed on demand
+library    the store as canonicals, patches and vision embeddings of one model and tenant
+outcome    what every verb returns: per chunk the operating point, why, and what it cost
 """
 
 from kamera.session.library import Library

@@ -34,4 +34,6 @@ class SessionSettings:
         if self.rank < 1:
             raise ConfigError(f"Invalid rank: expected at least 1, got {self.rank}")
         if self.max_orderings < 1:
-            raise ConfigError(f"Invalid max_orderings: expected at least 1, got {self.max_orderings}")
+            raise ConfigError(
+                f"Invalid max_orderings: expected at least 1, got {self.max_orderings}"
+            )

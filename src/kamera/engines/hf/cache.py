@@ -12,7 +12,9 @@ def read(cache: Any, start: int) -> ChunkKV:
     return ChunkKV(
         {
             "k": torch.stack([layer.keys[0, :, start:].transpose(0, 1) for layer in cache.layers]),
-            "v": torch.stack([layer.values[0, :, start:].transpose(0, 1) for layer in cache.layers]),
+            "v": torch.stack(
+                [layer.values[0, :, start:].transpose(0, 1) for layer in cache.layers]
+            ),
         }
     )
 

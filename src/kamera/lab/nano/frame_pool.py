@@ -81,7 +81,9 @@ class FramePool:
         return twice.reshape(-1, twice[0, 0].numel()), torch.tensor([self.grid] * len(rows))
 
 
-def build_pool(images: Any, draw: Callable[[np.random.Generator], Frame], count: int, seed: int) -> FramePool:
+def build_pool(
+    images: Any, draw: Callable[[np.random.Generator], Frame], count: int, seed: int
+) -> FramePool:
     """Draw `count` frames and run each through the checkpoint's own image processor."""
     rng = np.random.default_rng(seed)
     frames = [draw(rng) for _ in range(count)]

@@ -8,6 +8,7 @@ binding live in the frame's own KV, as in a large VLM; its heads are thrown away
 import math
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,7 @@ def draw_batch(sampler: Sampler, layout: Layout, tokens: int) -> tuple[str, Batc
     """One batch of a random layout, near `tokens` tokens."""
     rng = sampler.rng
     name = str(rng.choice(["binding", "shell", "needle"], p=[0.5, 0.3, 0.2]))
+    draw: Callable[[], Example]
     if name == "binding":
         kinds = ["legend"] * int(rng.choice([0, 1, 2, 3], p=[0.08, 0.52, 0.2, 0.2]))
         if rng.random() < 0.25:
@@ -137,14 +139,16 @@ def train_language(
         with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
             loss, report = losses(model, heads, batch)
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(everything, 1.0)
         optimizer.step()
         for key, value in report.items():
             seen[f"{name}.{key}"].append(value)
         if step % 100 == 99:
             means = " ".join(f"{k} {np.mean(v):.3f}" for k, v in sorted(seen.items()))
-            print(f"language {step + 1}/{steps} {time.monotonic() - start:.0f}s {means}", flush=True)
+            print(
+                f"language {step + 1}/{steps} {time.monotonic() - start:.0f}s {means}", flush=True
+            )
             seen.clear()
             if on_check is not None and step % 500 == 499:
                 on_check(step + 1)

@@ -124,7 +124,10 @@ class Sampler:
         return Example(rows, [("", IGNORE)] * count, [(needle.QUESTION, digit)])
 
     def shell(self, count: int, with_ball: bool) -> Example:
-        rows = [("shell", self.pick(self.balls if i == 0 and with_ball else self.swaps)) for i in range(count)]
+        rows = [
+            ("shell", self.pick(self.balls if i == 0 and with_ball else self.swaps))
+            for i in range(count)
+        ]
         states = shell_game.states([self.pools["shell"].frames[row] for _, row in rows])
         dense = [("cup", CUP_CLASSES.index(state)) for state in states]
         return Example(rows, dense, [(shell_game.QUESTION, states[-1])])

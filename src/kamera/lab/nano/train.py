@@ -52,7 +52,7 @@ def vision(model: Any, images: Any, seed: int) -> None:
 @torch.no_grad()
 def embedded(model: Any, pool: FramePool) -> SimpleNamespace:
     """The pool's frames with the frozen tower's embeddings, without their pixels."""
-    rows = torch.arange(len(pool.frames)).split(64)
+    rows = torch.arange(len(pool.frames)).split(64)  # type: ignore[no-untyped-call]
     features = torch.cat([embed(model, pool, some) for some in rows])
     frames = pool.frames
     for frame in frames:

@@ -23,7 +23,9 @@ def embed(model: Any, pool: FramePool, rows: Tensor) -> Tensor:
     return torch.stack(list(features))
 
 
-def loss_and_hits(heads: nn.ModuleDict, features: Tensor, labels: dict[str, Tensor]) -> tuple[Tensor, dict[str, float]]:
+def loss_and_hits(
+    heads: nn.ModuleDict, features: Tensor, labels: dict[str, Tensor]
+) -> tuple[Tensor, dict[str, float]]:
     total = features.new_zeros(())
     hits = {}
     for name in HEADS:
@@ -36,7 +38,11 @@ def loss_and_hits(heads: nn.ModuleDict, features: Tensor, labels: dict[str, Tens
             weight = torch.ones(HEADS[name])
             weight[-1] = 0.1
         total = total + F.cross_entropy(logits, target, weight=weight)
-        shown = target != HEADS[name] - 1 if weight is not None else torch.ones_like(target, dtype=torch.bool)
+        shown = (
+            target != HEADS[name] - 1
+            if weight is not None
+            else torch.ones_like(target, dtype=torch.bool)
+        )
         hits[name] = float((logits.argmax(-1) == target)[shown].float().mean())
     return total, hits
 
@@ -70,13 +76,15 @@ def train_vision(model: Any, phases: list[Phase], held_out: FramePool, *, seed: 
             labels = {k: v[rows] for k, v in pool.labels.items()}
             loss, _ = loss_and_hits(heads, embed(model, pool, rows), labels)
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(parameters, 1.0)
             optimizer.step()
             if step % 100 == 99:
                 report = " ".join(f"{k} {v:.3f}" for k, v in check(model, heads, held_out).items())
                 clock = f"{time.monotonic() - start:.0f}s loss {float(loss.detach()):.3f}"
-                print(f"vision {number}:{step + 1}/{phase.steps} {clock} | test {report}", flush=True)
+                print(
+                    f"vision {number}:{step + 1}/{phase.steps} {clock} | test {report}", flush=True
+                )
 
 
 @torch.no_grad()

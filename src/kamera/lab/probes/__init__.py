@@ -1,5 +1,5 @@
 """Probes: small measurements of one claim each.
 
-    operator   is relocation exact, and does it drift?
-    windows    reorder, sliding-window survival and recall (paper section 5, Table 1)
+operator   is relocation exact, and does it drift?
+windows    reorder, sliding-window survival and recall (paper section 5, Table 1)
 """

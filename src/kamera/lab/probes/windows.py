@@ -47,7 +47,9 @@ class Probe:
         """Re-prefill's logits."""
         return self.bench.full([*window, tail]).logits
 
-    def canonical_and_patch(self, window: Sequence[Chunk], index: int, patch: Patch | None) -> ChunkKV:
+    def canonical_and_patch(
+        self, window: Sequence[Chunk], index: int, patch: Patch | None
+    ) -> ChunkKV:
         """The chunk from its canonical, at its place in `window`."""
         start = sum(chunk.extent for chunk in window[:index])
         canonical = self.bench.canonical(window[index])
@@ -55,9 +57,7 @@ class Probe:
 
     def logits(self, window: Sequence[Chunk], swapped: dict[int, ChunkKV], tail: Chunk) -> Tensor:
         """The window as re-prefilled, but for the swapped chunks."""
-        placed = [
-            swapped.get(i, self.bench.conditioned(window, i)) for i in range(len(window))
-        ]
+        placed = [swapped.get(i, self.bench.conditioned(window, i)) for i in range(len(window))]
         start = sum(chunk.extent for chunk in window)
         return self.engine.prefill([tail], {}, start=start, context=concat(placed)).logits
 

@@ -7,7 +7,12 @@ from kamera.lab.tasks.sources import COLORS, DigitPixels, Split, digit_images, s
 
 
 def legends(
-    rng: np.random.Generator, split: Split, *, num_frames: int, num_entries: int, augment: bool = False
+    rng: np.random.Generator,
+    split: Split,
+    *,
+    num_frames: int,
+    num_entries: int,
+    augment: bool = False,
 ) -> list[Frame]:
     """`num_frames` legend frames that share `num_entries` entries; colors and digits are distinct."""
     colors = rng.permutation(list(COLORS))[:num_entries]

@@ -131,7 +131,9 @@ def _cups(rng: np.random.Generator, lifted: int | None = None) -> tuple[Image.Im
     centers = [20, 56, 92]
     for i, x in enumerate(centers):
         top = 52 if i == lifted else 66
-        draw.polygon([(x - 9, top), (x + 9, top), (x + 14, top + 30), (x - 14, top + 30)], fill=(150, 90, 40))
+        draw.polygon(
+            [(x - 9, top), (x + 9, top), (x + 14, top + 30), (x - 14, top + 30)], fill=(150, 90, 40)
+        )
     return image, centers
 
 
