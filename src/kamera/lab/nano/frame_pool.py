@@ -67,7 +67,7 @@ def _label_tiles(frame: Frame, labels: dict[str, Tensor]) -> None:
 
 @dataclass(frozen=True)
 class FramePool:
-    """Frames of one size; `pixels`: float16 `[num_frames, patches, 3, 14, 14]`: one of two temporal copies."""
+    """Frames of one size. `pixels`: float16 `[num_frames, patches, 3, 14, 14]`, one temporal copy of two."""
 
     frames: list[Frame]
     pixels: Tensor
