@@ -94,9 +94,10 @@ def _lines(axes: Any, report: ReplayReport, value: Callable[[ArmStep], float]) -
 
 def _name_steps(axes: Any, report: ReplayReport) -> None:
     every = -(-len(report.steps) // MAX_TICKS)
-    shown = range(0, len(report.steps), every)
+    last = len(report.steps) - 1
+    shown = sorted({*range(0, last, every), last})
     names = [report.steps[i].name for i in shown]
-    axes.set_xticks(list(shown), names, rotation=45, ha="right", fontsize=9)
+    axes.set_xticks(shown, names, rotation=45, ha="right", fontsize=9)
     axes.set_xlabel("step (frame that came in)")
 
 

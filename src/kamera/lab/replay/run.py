@@ -73,6 +73,11 @@ def _run(
     warm_up(engine, max(requests, key=lambda request: request.tail_start), settings.rank)
     done, preparation = _serve_all(session, steps, requests, progress)
     notes = [*frames.notes, *_notes(settings, chunks, steps)]
+    formed = done[-1].arms["kamera"].lanes.count("form") if preparation else 0
+    if formed:
+        notes.append(
+            f"The reorder found no patch for {formed} chunks: not every ordering was prepared."
+        )
     if num_entries_before:
         notes.append(f"The store held {num_entries_before} entries before the first step.")
     held = {

@@ -1,0 +1,38 @@
+"""The commands."""
+
+from typing import Annotated
+
+import typer
+
+import kamera
+from kamera.cli.demo import demo
+from kamera.cli.replay import replay
+
+app = typer.Typer(
+    name="kamera",
+    help="A position-independent KV cache for multimodal agents.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(replay)
+app.command()(demo)
+
+
+def _print_version(wanted: bool) -> bool:
+    if wanted:
+        typer.echo(f"kamera {kamera.__version__}")
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """A position-independent KV cache for multimodal agents."""

@@ -1,0 +1,27 @@
+"""`kamera demo`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kamera.cli.failing import clear_errors
+from kamera.cli.progress import bar
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("build/demo"),
+    num_items: Annotated[
+        int, typer.Option("--items", min=1, help="Items of each task that are asked.")
+    ] = 256,
+    model: Annotated[
+        Path | None, typer.Option(help="Checkpoint folder; the packaged nano-gqa if not given.")
+    ] = None,
+) -> None:
+    """Blind reuse loses what a frame absorbed; the patch gives it back. See it on the packaged model."""
+    with clear_errors():
+        from kamera.lab.demo import run
+
+        with bar() as progress:
+            run(out=out, num_items=num_items, model=model, progress=progress)
+        typer.echo(f"Results in {out}")
