@@ -4,6 +4,7 @@
 """
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kamera.errors import (
@@ -49,6 +50,7 @@ __all__ = [
     "deficit",
     "form_patch",
     "open_store",
+    "packaged_model",
     "read_rope_spec",
 ]
 
@@ -69,6 +71,11 @@ _MODULE_OF = {
     "open_store": "kamera.store",
     "read_rope_spec": "kamera.rope",
 }
+
+
+def packaged_model() -> Path:
+    """The folder of the nano-gqa checkpoint that comes with the package."""
+    return Path(__file__).parent / "checkpoints" / "nano-gqa"
 
 
 def __getattr__(name: str) -> Any:

@@ -28,7 +28,7 @@ def test_the_example_runs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("kamera.lab.demo.packaged_model", lambda: tiny)
+    monkeypatch.setattr("kamera.packaged_model", lambda: tiny)
     monkeypatch.chdir(tmp_path)
     code = compile(example.read_text(encoding="utf-8"), str(example), "exec")
     exec(code, {"__name__": "__main__"})
