@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kamera.arms.contract import Arm, ArmRequest, Served
+from kamera.errors import ConfigError
 from kamera.session import Session
 
 
@@ -19,7 +20,17 @@ class Kamera(Arm):
         self.session.show([])
 
     def serve(self, request: ArmRequest) -> Served:
-        """Carry the window out and ask. Forming isn't on the path: its time is taken off."""
+        """Carry the window out and ask. Forming isn't on the path: its time is taken off.
+
+        Raises:
+            ConfigError: the request's prefix isn't the one that the session pins.
+        """
+        pinned = self.session.prefix
+        if request.prefix != pinned:
+            raise ConfigError(
+                "Can't serve another prefix than the session's: expected the one of engine.frame(), "
+                f"{pinned and pinned.digest[:12]}, got {request.prefix and request.prefix.digest[:12]}"
+            )
         shown = self.session.show(request.chunks)
         answer = self.session.generate(request.tail, max_new_tokens=1)
         assert answer.logits is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
@@ -45,6 +45,7 @@ class Generated:
     """From the call to the first token."""
 
 
+@runtime_checkable
 class Engine(Protocol):
     """A model that can prefill chunks behind any KV. One request at a time; not thread-safe."""
 

@@ -18,6 +18,8 @@ class Situation:
     num_tokens: int
     antecedents: tuple[str, ...]
     record: ChunkRecord
+    pinned: bool = False
+    """Whether the first antecedent is the pinned prefix, which never leaves."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def survivor(situation: Situation) -> Choice | None:
     """The head of what it was conditioned on has left; the rest stands in the same order."""
     here = situation.antecedents
     for held in situation.record.conditioned:
-        if _head_left(held.antecedents, here):
+        if _head_left(held.antecedents, here, situation.pinned):
             left = len(held.antecedents) - len(here)
             reason = f"{left} leading antecedent{'s' * (left > 1)} left: relocate, no patch"
             return Choice(OperatingPoint.SURVIVOR, reason, slot=held.slot)
@@ -99,12 +101,12 @@ def form(situation: Situation) -> Choice:
 MENU: tuple[Lane, ...] = (leading, exact, orbit, survivor, recall, form)
 
 
-def _head_left(formed: tuple[str, ...], here: tuple[str, ...]) -> bool:
+def _head_left(formed: tuple[str, ...], here: tuple[str, ...], pinned: bool) -> bool:
     """Whether `here` is what remains of `formed` when its head leaves, behind a pinned prefix or not."""
     if not here or len(formed) <= len(here):
         return False
-    pinned = formed[0] == here[0]
-    return _is_suffix(here, formed) or (pinned and _is_suffix(here[1:], formed[1:]))
+    behind_prefix = pinned and formed[0] == here[0]
+    return _is_suffix(here, formed) or (behind_prefix and _is_suffix(here[1:], formed[1:]))
 
 
 def _is_suffix(short: tuple[str, ...], long: tuple[str, ...]) -> bool:

@@ -20,9 +20,10 @@ class RequestedChunk:
 
 @dataclass(frozen=True)
 class Request:
-    """The chunks that are wanted, in window order; the first may be the pinned prefix."""
+    """The chunks that are wanted, in window order. `pinned`: the first is the pinned prefix."""
 
     chunks: tuple[RequestedChunk, ...]
+    pinned: bool = False
 
     def __post_init__(self) -> None:
         slots = [chunk.slot for chunk in self.chunks]
@@ -66,7 +67,8 @@ def plan(request: Request, catalog: Catalog) -> Plan:
     planned = []
     for index, chunk in enumerate(request.chunks):
         antecedents = request.antecedents(index)
-        situation = Situation(chunk.num_tokens, antecedents, catalog.of(chunk.chunk))
+        record = catalog.of(chunk.chunk)
+        situation = Situation(chunk.num_tokens, antecedents, record, request.pinned)
         choice = next(choice for lane in MENU if (choice := lane(situation)) is not None)
         planned.append(PlannedChunk(chunk, antecedents, choice))
     return Plan(tuple(planned))

@@ -13,7 +13,10 @@ from kamera.identity import AntecedentKey, digest
 from kamera.patch import Factors, Patch
 from kamera.planner import PatchRecord
 from kamera.planner.catalog import PatchKind
-from kamera.store import Entry, EntryKey, Hit, Miss, Store
+from kamera.store import Entry, EntryKey, Hit, Miss, MissReason, Store
+from kamera.store.entry import Attribute
+
+Attributes = dict[str, Attribute]
 
 PATCH_VERSION = 1
 VISION_VERSION = 1
@@ -34,17 +37,18 @@ class Library:
 
     def canonical(self, chunk: Chunk) -> ChunkKV | Miss:
         """KV(B given nothing), un-rotated."""
-        found = self._get(self._canonical_key(chunk))
+        found = self._get(self._canonical_key(chunk), chunk.num_tokens)
         return found if isinstance(found, Miss) else ChunkKV(found.entry.tensors)
 
     def keep_canonical(self, chunk: Chunk, kv: ChunkKV) -> None:
         """Store a canonical."""
-        attributes = {"num_tokens": chunk.num_tokens, "extent": chunk.extent}
+        attributes: Attributes = {"num_tokens": chunk.num_tokens, "extent": chunk.extent}
         self._put(self._canonical_key(chunk), dict(kv.tensors), attributes)
 
     def patch(self, chunk: Chunk, record: PatchRecord) -> Patch | Miss:
         """The patch that a record names."""
-        found = self._get(self._patch_key(chunk, record.kind, record.antecedents))
+        key = self._patch_key(chunk, record.kind, record.antecedents)
+        found = self._get(key, chunk.num_tokens)
         if isinstance(found, Miss):
             return found
         tensors, attributes = found.entry.tensors, found.entry.attributes
@@ -57,7 +61,7 @@ class Library:
         tensors = {}
         for name, factors in patch.factors.items():
             tensors[f"{name}.u"], tensors[f"{name}.vt"] = factors.u, factors.vt
-        attributes: dict[str, object] = {
+        attributes: Attributes = {
             "antecedent": patch.antecedent,
             "antecedents": list(antecedents),
             "chunk": chunk.digest,
@@ -105,14 +109,25 @@ class Library:
         }
         return EntryKey("vision", digest("kamera.vision", VISION_VERSION, identity))
 
-    def _get(self, key: EntryKey) -> Hit | Miss:
+    def _get(self, key: EntryKey, num_tokens: int | None = None) -> Hit | Miss:
+        """An entry; one whose KV isn't of `num_tokens` tokens is a miss, whatever its digest says."""
         found = self.store.get(key, model=self.model, tenant=self.tenant)
+        if isinstance(found, Hit) and num_tokens is not None:
+            found = _of_tokens(found, num_tokens)
         if isinstance(found, Miss):
             name = f"{key.kind}.{found.reason.value}"
             self.misses[name] = self.misses.get(name, 0) + 1
         return found
 
-    def _put(self, key: EntryKey, tensors: dict[str, Tensor], attributes: dict[str, object]) -> None:
+    def _put(self, key: EntryKey, tensors: dict[str, Tensor], attributes: Attributes) -> None:
         # A put that fails is counted by the store; the window goes on from what it holds.
         owned = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         self.store.put(Entry(key, self.model, self.tenant, owned, attributes))
+
+
+def _of_tokens(hit: Hit, num_tokens: int) -> Hit | Miss:
+    for name, tensor in hit.entry.tensors.items():
+        if not name.endswith(".vt") and (tensor.ndim < 2 or tensor.shape[1] != num_tokens):
+            detail = f"{name} is {list(tensor.shape)}: expected {num_tokens} tokens in dimension 1"
+            return Miss(MissReason.FOREIGN, detail)
+    return hit

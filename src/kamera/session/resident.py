@@ -7,7 +7,7 @@ placed copy is never placed again, so that slides don't add roundings.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -18,6 +18,7 @@ from kamera.rope import RopeSpec
 from kamera.shapes import Positions
 
 
+@runtime_checkable
 class Source(Protocol):
     """Something that can give a chunk's KV at any position."""
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from kamera.channels import ChunkKV, concat
 from kamera.chunk import Chunk
 from kamera.engines.contract import Engine
+from kamera.errors import ConfigError
 from kamera.planner import (
     Catalog,
     ChunkRecord,
@@ -41,7 +44,9 @@ class Session:
     cost. A verb that raises leaves the window as it was. Not thread-safe.
     """
 
-    def __init__(self, engine: Engine, store: Store, settings: SessionSettings | None = None) -> None:
+    def __init__(
+        self, engine: Engine, store: Store, settings: SessionSettings | None = None
+    ) -> None:
         self.engine, self.store = engine, store
         self.settings = settings or SessionSettings()
         self.window = Window(self.settings.capacity)
@@ -53,6 +58,11 @@ class Session:
         self._residents: dict[str, Resident] = {}
         self._placed: list[ChunkKV] = []
 
+    @property
+    def prefix(self) -> Chunk | None:
+        """The pinned prefix: what the chat template writes in front of the window."""
+        return self._prefix
+
     @classmethod
     def open(
         cls,
@@ -62,7 +72,7 @@ class Session:
         dtype: str = "auto",
         device: str = "cpu",
         **settings: Any,
-    ) -> Self:
+    ) -> Session:
         """Load a local checkpoint with Transformers; `store` is a folder, or None for memory alone.
 
         Keyword arguments beyond these are `SessionSettings`. Close the session when done.
@@ -77,7 +87,7 @@ class Session:
         """Close the store. What it holds on disk stays."""
         self.store.close()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Session:
         return self
 
     def __exit__(
@@ -95,8 +105,11 @@ class Session:
             ConfigError: the image can't be read, or the name is taken.
         """
         chunk = self.engine.image_chunk(image, tenant=self.settings.tenant)
-        known = len(self.window.slots) + len(self.window.evicted)
-        slot = Slot(f"chunk-{known}" if name is None else name, chunk.digest)
+        slot = Slot(self._free_name() if name is None else name, chunk.digest)
+        if slot.name == PREFIX:
+            raise ConfigError(
+                f"Name {PREFIX!r} is taken: it names the pinned prefix; choose another"
+            )
         window = self.window.admit(slot)
         self._chunks.setdefault(chunk.digest, chunk)
         return self._carry_out("admit", window)
@@ -128,7 +141,7 @@ class Session:
     def show(self, images: Sequence[Any]) -> Outcome:
         """Make the window hold exactly these images, in this order: what a stateless request asks for.
 
-        Takes paths, PIL images or chunks. Each is named by its place and digest.
+        Takes paths, PIL images or chunks. Each is named by its digest, and by its count when it repeats.
         """
         chunks = [
             image
@@ -136,7 +149,7 @@ class Session:
             else self.engine.image_chunk(image, tenant=self.settings.tenant)
             for image in images
         ]
-        window = self.window.show([Slot(self._name(chunk), chunk.digest) for chunk in chunks])
+        window = self.window.show(_shown(chunks))
         self._chunks.update({chunk.digest: chunk for chunk in chunks})
         return self._carry_out("show", window)
 
@@ -274,9 +287,10 @@ class Session:
         self._former.form_s += time.perf_counter() - clock
         return Resident(Cached(kv, positions), planned.antecedents)
 
-    def _name(self, chunk: Chunk) -> str:
-        """The name of a shown chunk: stable while it is in the window or among those that left."""
-        return f"shown-{chunk.digest[:12]}"
+    def _free_name(self) -> str:
+        """`chunk-N` for the lowest N, from the count of the known ones on, that isn't taken."""
+        taken = {slot.name for slot in (*self.window.slots, *self.window.evicted)}
+        return next(name for n in count(len(taken)) if (name := f"chunk-{n}") not in taken)
 
     def _order(self, window: Window) -> list[str]:
         """The digests in window order, the prefix first."""
@@ -292,7 +306,8 @@ class Session:
             tuple(
                 RequestedChunk(name, chunk, self._chunks[chunk].num_tokens)
                 for name, chunk in zip(names, order, strict=True)
-            )
+            ),
+            pinned=self._prefix is not None,
         )
 
     def _catalog(self, request: Request, window: Window) -> Catalog:
@@ -316,3 +331,14 @@ class Session:
                 evicted=wanted.chunk in ever_left,
             )
         return Catalog(records)
+
+
+def _shown(chunks: Sequence[Chunk]) -> list[Slot]:
+    """Slots of a shown window: a chunk's name is the same in every window, for its n-th appearance."""
+    seen: Counter[str] = Counter()
+    slots = []
+    for chunk in chunks:
+        seen[chunk.digest] += 1
+        again = f"-{seen[chunk.digest]}" if seen[chunk.digest] > 1 else ""
+        slots.append(Slot(f"shown-{chunk.digest[:12]}{again}", chunk.digest))
+    return slots

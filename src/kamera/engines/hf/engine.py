@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 from transformers import AutoConfig, AutoImageProcessor, AutoModelForImageTextToText, AutoTokenizer
 from transformers.modeling_outputs import BaseModelOutputWithPooling
@@ -17,7 +18,7 @@ from kamera.chunk import Chunk
 from kamera.engines.contract import Generated, Prefilled, Prompt, Vision
 from kamera.engines.hf import cache as kv_cache
 from kamera.engines.hf.chat import images_of, split_text
-from kamera.engines.hf.families import family_of
+from kamera.engines.hf.families import FAMILIES, family_of
 from kamera.engines.hf.identity import model_key
 from kamera.engines.hf.images import open_image, process
 from kamera.errors import ConfigError, UnsupportedModelError
@@ -33,20 +34,31 @@ class HFEngine:
         self.model, self.tokenizer, self.images = model.eval(), tokenizer, images
         self.family = family_of(model.config)
         self._merge = model.config.vision_config.spatial_merge_size
-        self._spec = read_rope_spec(
-            model.model.language_model.rotary_emb, model.config.text_config
-        )
+        self._spec = read_rope_spec(model.model.language_model.rotary_emb, model.config.text_config)
         self._model_key = model_key(model, folder, self._spec)
         self._num_vision_runs = 0
         self._wrapper = tuple(
             tokenizer.convert_tokens_to_ids(token)
             for token in (self.family.vision_start, self.family.image_pad, self.family.vision_end)
         )
+        if self._wrapper[1] != model.config.image_token_id:
+            raise ConfigError(
+                f"The tokenizer in {folder} reads {self.family.image_pad} as {self._wrapper[1]}: expected "
+                f"the config's image_token_id {model.config.image_token_id}. Its files are missing or "
+                "another model's."
+            )
+        self._vision_tokens = frozenset((*self._wrapper, model.config.video_token_id))
+        if self._wrapper[1] != model.config.image_token_id:
+            raise ConfigError(
+                f"The tokenizer reads {self.family.image_pad} as {self._wrapper[1]}, the model expects "
+                f"{model.config.image_token_id}: expected the tokenizer files of this checkpoint in "
+                f"{folder}"
+            )
 
     @classmethod
     def from_pretrained(
         cls, folder: str | Path, *, dtype: str = "auto", device: str = "cpu"
-    ) -> Self:
+    ) -> HFEngine:
         """Load a checkpoint from a local folder.
 
         Raises:
@@ -61,16 +73,17 @@ class HFEngine:
             )
         try:
             config = AutoConfig.from_pretrained(path)
-        except (ValueError, OSError, KeyError) as error:
+        except (ValueError, OSError, KeyError, TypeError, AttributeError) as error:
             raise UnsupportedModelError(
-                f"Transformers can't read {path / 'config.json'}: {error}"
+                f"Transformers can't read {path / 'config.json'}: expected one of the model types "
+                f"{sorted(FAMILIES)}; it said: {str(error).splitlines()[0]}"
             ) from error
         family_of(config)
         try:
             model = AutoModelForImageTextToText.from_pretrained(path, dtype=dtype)
             tokenizer = AutoTokenizer.from_pretrained(path)
             images = AutoImageProcessor.from_pretrained(path, backend="pil")
-        except (ValueError, OSError, KeyError) as error:
+        except (ValueError, OSError, KeyError, SafetensorError) as error:
             raise ConfigError(f"Can't load the checkpoint in {path}: {error}") from error
         return cls(model.to(device), tokenizer, images, path)
 
@@ -98,22 +111,23 @@ class HFEngine:
         rendered = self.tokenizer.apply_chat_template(
             list(messages), tokenize=False, add_generation_prompt=True
         )
-        images = iter(images_of(messages))
+        images = images_of(messages)
         wrapped = self.family.vision_start + self.family.image_pad + self.family.vision_end
         pieces = split_text(rendered, self.family)
         if pieces[-1] == wrapped:
             raise ConfigError("Nothing behind the last image: expected a question or a chat suffix")
+        if pieces.count(wrapped) != len(images):
+            raise ConfigError(
+                f"The request has {len(images)} images and its rendered text {pieces.count(wrapped)} of "
+                f"{wrapped}: expected one for each. A text can't hold it."
+            )
+        pictures = iter(images)
         chunks = [
-            self.image_chunk(next(images), tenant=tenant)
+            self.image_chunk(next(pictures), tenant=tenant)
             if piece == wrapped
             else self.text_chunk(piece, tenant=tenant)
             for piece in pieces
         ]
-        if next(images, None) is not None:
-            raise ConfigError(
-                "The chat template rendered fewer images than the request has: expected one "
-                f"{wrapped} an image"
-            )
         return Prompt(tuple(chunks[:-1]), chunks[-1])
 
     def frame(self, question: str, *, tenant: str | None = None) -> tuple[Chunk | None, Chunk]:
@@ -137,10 +151,22 @@ class HFEngine:
         return prefix, self.text_chunk(after, tenant=tenant)
 
     def text_chunk(self, text: str, *, tenant: str | None = None) -> Chunk:
-        """A run of text; special tokens in it are read as such."""
+        """A run of text; special tokens in it are read as such, but for those of vision.
+
+        Raises:
+            ConfigError: the text makes no token, or holds a vision token: it would stand for an image
+                that isn't there.
+        """
         ids = tuple(self.tokenizer(text, add_special_tokens=False).input_ids)
         if not ids:
             raise ConfigError(f"Empty text chunk: expected text that makes a token, got {text!r}")
+        smuggled = self._vision_tokens.intersection(ids)
+        if smuggled:
+            names = self.tokenizer.convert_ids_to_tokens(sorted(smuggled))
+            raise ConfigError(
+                f"Vision tokens {names} in a text: expected them around images alone. Pass images as "
+                "image parts, and take these tokens out of users' text."
+            )
         key = ChunkKey(self._model_key, tenant, "text", ids)
         return Chunk(key, text_layout(len(ids), self._spec.num_axes))
 
@@ -200,9 +226,7 @@ class HFEngine:
         text = self.tokenizer.decode(tokens, skip_special_tokens=True)
         return Generated(tuple(tokens), text, first, ttft_s)
 
-    def _forward(
-        self, chunks: Sequence[Chunk], vision: Vision, start: int, cache: Any
-    ) -> Tensor:
+    def _forward(self, chunks: Sequence[Chunk], vision: Vision, start: int, cache: Any) -> Tensor:
         """One forward over the chunks; the last token's logits, float32."""
         device = self.model.device
         ids = torch.tensor([[i for chunk in chunks for i in chunk.key.token_ids]], device=device)

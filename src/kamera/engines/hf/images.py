@@ -30,7 +30,7 @@ SETTINGS = (
 )
 
 
-def open_image(source: str | Path | Image.Image) -> Image.Image:
+def open_image(source: Any) -> Image.Image:
     """Load an image whole.
 
     Raises:
@@ -38,6 +38,10 @@ def open_image(source: str | Path | Image.Image) -> Image.Image:
     """
     if isinstance(source, Image.Image):
         return source
+    if not isinstance(source, str | Path):
+        raise ConfigError(
+            f"Not an image: expected a path or a PIL image, got {type(source).__qualname__}"
+        )
     path = Path(source)
     try:
         with warnings.catch_warnings(), Image.open(path) as image:
@@ -59,10 +63,20 @@ def process(image: Image.Image, processor: Any) -> tuple[Pixels, ImageIdentity]:
 
     EXIF orientation is applied. Transparency is laid on white, since dropping alpha would show whatever
     the file hides under it. Both are named in the identity.
+
+    Raises:
+        ConfigError: pixels that can't be decoded, or a size that the processor refuses.
     """
-    orientation = int(image.getexif().get(EXIF_ORIENTATION, 1) or 1)
-    upright, alpha = _opaque(_upright(image, orientation))
-    out = processor(images=[upright], return_tensors="pt")
+    try:
+        orientation = int(image.getexif().get(EXIF_ORIENTATION, 1) or 1)
+        upright, alpha = _opaque(_upright(image, orientation))
+        out = processor(images=[upright], return_tensors="pt")
+    except (ValueError, TypeError, OSError, SyntaxError, ArithmeticError) as error:
+        width, height = image.size
+        raise ConfigError(
+            f"Can't process an image of {width} x {height} pixels, mode {image.mode}: expected one that "
+            f"the checkpoint's processor takes, got: {error}"
+        ) from error
     grid = tuple(int(n) for n in out["image_grid_thw"][0])
     settings = {name: _plain(getattr(processor, name, None)) for name in SETTINGS}
     identity = ImageIdentity(
@@ -98,7 +112,7 @@ def _upright(image: Image.Image, orientation: int) -> Image.Image:
 
 
 def _opaque(image: Image.Image) -> tuple[Image.Image, str]:
-    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+    if image.mode in ("RGBA", "RGBa", "LA", "PA") or "transparency" in image.info:
         layer = image.convert("RGBA")
         white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
         return Image.alpha_composite(white, layer).convert("RGB"), "on white"

@@ -1,5 +1,7 @@
 """The tested range of Transformers, checked when the engine is imported."""
 
+import re
+
 from kamera.errors import EngineVersionError
 
 LOWEST = (5, 24)
@@ -20,7 +22,8 @@ def check_version() -> None:
 
 def check(version: str) -> None:
     """Raise unless `version` is in the tested range."""
-    found = tuple(int(part) for part in version.split(".")[:2])
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    found = tuple(int(part) for part in numbers.groups()) if numbers else ()
     if not LOWEST <= found < BELOW:
         raise EngineVersionError(
             f"Transformers {version} is outside the tested range: expected >= {_dotted(LOWEST)} and "

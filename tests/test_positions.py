@@ -1,0 +1,71 @@
+"""Position layouts against a walk that counts token by token."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kamera.errors import ConfigError
+from kamera.positions import text_layout, wrapped_image_layout
+
+
+def walk(height: int, width: int, before: int, after: int) -> tuple[list[tuple[int, ...]], int]:
+    """Text steps all axes; the image stands at the counter; text resumes past its longer side."""
+    counter, found = 0, []
+    for _ in range(before):
+        found.append((counter,) * 3)
+        counter += 1
+    for row in range(height):
+        for column in range(width):
+            found.append((counter, counter + row, counter + column))
+    counter += max(height, width)
+    for _ in range(after):
+        found.append((counter,) * 3)
+        counter += 1
+    return found, counter
+
+
+sides = st.integers(1, 7)
+
+
+@given(height=sides, width=sides, before=st.integers(0, 3), after=st.integers(0, 3))
+def test_an_image_takes_its_longer_side_of_the_counter(
+    height: int, width: int, before: int, after: int
+) -> None:
+    layout = wrapped_image_layout(height, width, before, after)
+    local, extent = walk(height, width, before, after)
+    assert layout.local.tolist() == [list(p) for p in local]
+    assert layout.extent == extent
+    assert layout.local.dtype == torch.int64
+
+
+@given(num_tokens=st.integers(1, 50), num_axes=st.sampled_from([1, 3]))
+def test_text_counts_the_same_on_every_axis(num_tokens: int, num_axes: int) -> None:
+    layout = text_layout(num_tokens, num_axes)
+    assert layout.local.tolist() == [[i] * num_axes for i in range(num_tokens)]
+    assert layout.extent == num_tokens
+
+
+@given(start=st.integers(0, 10**9))
+def test_a_chunk_moves_as_one(start: int) -> None:
+    layout = wrapped_image_layout(2, 5, 1, 1)
+    assert (layout.at(start) - layout.local).unique().tolist() == [start]
+    assert layout.at(start)[0].tolist() == [start] * 3
+
+
+def test_layouts_own_their_memory() -> None:
+    """A broadcast view would alias all axes."""
+    for layout in (text_layout(4, 3), wrapped_image_layout(2, 3, 1, 1)):
+        assert layout.local.is_contiguous()
+
+
+@pytest.mark.parametrize("num_tokens", [0, -1])
+def test_an_empty_text_is_refused(num_tokens: int) -> None:
+    with pytest.raises(ConfigError, match="num_tokens"):
+        text_layout(num_tokens, 3)
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 1, 1), (3, 0, 1, 1), (2, 2, -1, 1), (2, 2, 1, -1)])
+def test_an_impossible_image_is_refused(shape: tuple[int, int, int, int]) -> None:
+    with pytest.raises(ConfigError, match="image layout"):
+        wrapped_image_layout(*shape)
