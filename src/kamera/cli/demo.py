@@ -5,8 +5,10 @@ from typing import Annotated
 
 import typer
 
+from kamera.cli.demo_tables import show_demo
 from kamera.cli.failing import clear_errors
 from kamera.cli.progress import bar
+from kamera.cli.replay import show as show_replay
 
 
 def demo(
@@ -23,5 +25,8 @@ def demo(
         from kamera.lab.demo import run
 
         with bar() as progress:
-            run(out=out, num_items=num_items, model=model, progress=progress)
-        typer.echo(f"Results in {out}")
+            report = run(out=out, num_items=num_items, model=model, progress=progress)
+        show_demo(report)
+        show_replay(report["replay"])
+        typer.echo(f"report: {out / 'report.json'}")
+        typer.echo(f"picture: {out / 'tasks.png'}")

@@ -61,7 +61,7 @@ def replay(  # one parameter an option, as typer wants them
             from kamera.lab.replay.run import replay as run
 
             report = run(settings, progress=progress)
-        _show(report)
+        show(report)
 
 
 HEADINGS = (
@@ -75,7 +75,8 @@ HEADINGS = (
 )
 
 
-def _show(report: dict[str, Any]) -> None:
+def show(report: dict[str, Any]) -> None:
+    """The totals of every arm, the notes, and where the files are."""
     console = Console()
     title = f"windows: {len(report['steps'])}, images in each: up to {report['settings']['window']}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))

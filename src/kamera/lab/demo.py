@@ -6,28 +6,22 @@ Writes `report.json`, `tasks.png` and the replay's own files into one folder.
 from __future__ import annotations
 
 import json
-import platform
 from pathlib import Path
 from typing import Any
 
-import torch
-
-import kamera
 from kamera.errors import ConfigError
+from kamera.lab.environment import environment
 from kamera.lab.evaluation import Progress, evaluate_task, request_of
 from kamera.lab.pictures import write_views
 from kamera.lab.probes.operator import probe_operator
 from kamera.lab.probes.windows import probe_orbit, probe_recall, probe_survivor
-from kamera.lab.replay import ReplaySettings, replay
+from kamera.lab.replay import ReplaySettings
+from kamera.lab.replay.run import PACKAGED, make_writable, replay
+from kamera.lab.task_plot import draw_tasks
 from kamera.lab.tasks import TASKS
 from kamera.session import Session
 
 REPORT_VERSION = 1
-
-
-def packaged_model() -> Path:
-    """The nano-gqa checkpoint that comes with the package."""
-    return Path(kamera.__file__).parent / "checkpoints" / "nano-gqa"
 
 
 def run(
@@ -43,9 +37,13 @@ def run(
     """
     if num_items < 1:
         raise ConfigError(f"Invalid number of items: expected at least 1, got {num_items}")
-    out.mkdir(parents=True, exist_ok=True)
-    folder = model or packaged_model()
-    report: dict[str, Any] = {"version": REPORT_VERSION, "about": about(folder)}
+    make_writable(out)
+    folder = model or PACKAGED
+    report: dict[str, Any] = {
+        "version": REPORT_VERSION,
+        "model": folder.name,
+        "environment": environment(),
+    }
     with Session.open(folder) as session:
         report["tasks"] = {
             name: evaluate_task(session, task, num_items, progress=progress)
@@ -54,23 +52,9 @@ def run(
         report["operator"] = operator_figures(session, report["tasks"])
         report["windows"] = window_figures(session, max(1, num_items // 4), progress)
     report["replay"] = replay_figures(out / "replay", folder, progress)
+    draw_tasks(report["tasks"], out / "tasks.png")
     (out / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     return report
-
-
-def about(folder: Path) -> dict[str, Any]:
-    """What ran, and on what."""
-    import transformers
-
-    return {
-        "kamera": kamera.__version__,
-        "model": folder.name,
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "threads": torch.get_num_threads(),
-    }
 
 
 def operator_figures(session: Session, tasks: dict[str, Any]) -> dict[str, Any]:

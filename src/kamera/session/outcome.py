@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jaxtyping import Float
 from torch import Tensor
@@ -64,6 +64,14 @@ class Outcome:
     def num_vision_runs(self) -> int:
         """Images that the vision tower ran over."""
         return sum(chunk.num_vision_runs for chunk in self.chunks)
+
+    def unchanged(self, verb: str) -> Outcome:
+        """The same window a moment later: served as it was, at no further cost."""
+        chunks = tuple(
+            replace(chunk, num_prefilled=0, num_formed=0, num_vision_runs=0)
+            for chunk in self.chunks
+        )
+        return Outcome(verb, chunks)
 
     def __getitem__(self, name: str) -> ChunkOutcome:
         for chunk in self.chunks:

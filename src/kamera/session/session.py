@@ -57,6 +57,8 @@ class Session:
         self._chunks: dict[str, Chunk] = {}
         self._residents: dict[str, Resident] = {}
         self._placed: list[ChunkKV] = []
+        self._context: ChunkKV | None = None
+        self._last: Outcome | None = None
 
     @property
     def prefix(self) -> Chunk | None:
@@ -174,11 +176,12 @@ class Session:
         """`ask`, for a tail that the caller made."""
         outcome = self._carry_out("ask", self.window)
         clock = time.perf_counter()
-        context = concat(self._placed) if self._placed else None
+        if self._context is None and self._placed:
+            self._context = concat(self._placed)
         start = sum(self._chunks[c].extent for c in self._order(self.window))
         composed = outcome.path_s + time.perf_counter() - clock
         made = self.engine.generate(
-            tail, start=start, context=context, max_new_tokens=max_new_tokens
+            tail, start=start, context=self._context, max_new_tokens=max_new_tokens
         )
         return Answer(
             "ask",
@@ -200,6 +203,8 @@ class Session:
 
     def _carry_out(self, verb: str, window: Window) -> Outcome:
         """Serve every chunk of `window` from the front; the session changes only when all are."""
+        if self._last is not None and window == self.window:
+            return self._last.unchanged(verb)
         clock, formed_s = time.perf_counter(), self._former.form_s
         chosen = self.plan(window)
         residents: dict[str, Resident] = {}
@@ -213,10 +218,12 @@ class Session:
             outcomes.append(outcome)
             start += self._chunks[planned.request.chunk].extent
         left = tuple(name for name in self.window.names if name not in window.names)
-        self.window, self._residents, self._placed = window, residents, placed
+        self.window, self._residents = window, residents
+        self._placed, self._context = placed, None
         form_s = self._former.form_s - formed_s
         path_s = time.perf_counter() - clock - form_s
-        return Outcome(verb, tuple(outcomes), left, path_s, form_s)
+        self._last = Outcome(verb, tuple(outcomes), left, path_s, form_s)
+        return self._last
 
     def _serve(
         self, planned: PlannedChunk, placed: list[ChunkKV], start: int

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from importlib import metadata
 from pathlib import Path
 from typing import Any
-
-import torch
 
 import kamera
 from kamera.arms import Arm, ArmRequest
 from kamera.chunk import Chunk
 from kamera.engines.contract import Engine
 from kamera.errors import ConfigError
+from kamera.lab.environment import environment
 from kamera.lab.replay.frames import Frames, load_frames
 from kamera.lab.replay.plot import draw, require_matplotlib
 from kamera.lab.replay.report import Preparation, ReplayReport, StepReport, plain
@@ -47,7 +44,7 @@ def replay(settings: ReplaySettings, *, progress: Progress | None = None) -> dic
     frames = load_frames(
         settings.source, max_frames=settings.max_frames, skip_bad=settings.skip_bad
     )
-    _make_writable(settings.out)
+    make_writable(settings.out)
     from kamera.engines.hf import HFEngine
 
     folder = PACKAGED if settings.model is None else settings.model
@@ -87,7 +84,7 @@ def _run(
     }
     return ReplayReport(
         _model_of(engine),
-        _environment(),
+        environment(),
         plain(asdict(settings)),
         _source(frames, chunks),
         done,
@@ -124,7 +121,7 @@ def _serve_all(
     return tuple(done), preparation
 
 
-def _make_writable(out: Path) -> None:
+def make_writable(out: Path) -> None:
     """Make the folder and prove, before any work, that the results can be written into it."""
     probe = out / ".kamera-replay"
     try:
@@ -140,17 +137,6 @@ def _make_writable(out: Path) -> None:
 def _model_of(engine: Engine) -> dict[str, Any]:
     key = engine.model_key
     return {"model_type": key.model_type, "dtype": key.dtype, "digest": key.digest}
-
-
-def _environment() -> dict[str, Any]:
-    return {
-        "kamera": kamera.__version__,
-        "torch": torch.__version__,
-        "transformers": metadata.version("transformers"),
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "num_threads": torch.get_num_threads(),
-    }
 
 
 def _source(frames: Frames, chunks: Sequence[Chunk]) -> dict[str, Any]:
