@@ -100,15 +100,47 @@ def fake_demo(monkeypatch: pytest.MonkeyPatch, run: Any) -> None:
     monkeypatch.setitem(sys.modules, "kamera.lab.demo", module)
 
 
+ARM = {"accuracy": 0.875, "agreement": 1.0, "kl": 0.0, "eta": 1.0, "n": 7}
+ARMS = ("re-prefill", "patch 4", "patch 16", "kamera")
+REPORT: dict[str, Any] = {
+    "tasks": {"readout": {**dict.fromkeys(ARMS, ARM), "blind": {**ARM, "accuracy": 0.125}}},
+    "operator": {
+        "layer0_key_error": 1e-7,
+        "offsets": [1, 30000],
+        "values_identical": True,
+        "bf16_ulp": 0.5,
+        "full_rank_kl_max": 0.0,
+    },
+    "windows": {
+        "orbit": {
+            "n": 2,
+            "eta_orbit": 0.5,
+            "eta_exact": None,
+            "paper": {"eta_orbit": 0.92, "eta_exact": 0.94},
+        },
+        "survivor": {"kl_keep": 0.1, "paper": {"kl": 0.015}},
+        "recall": {
+            "eta_stale": [0.9, -1.0],
+            "eta_fresh": [0.9, 0.9],
+            "paper": {"eta_stale": -0.68, "eta_fresh": 0.87},
+        },
+    },
+    "replay": {"steps": [], "settings": {"window": 3}, "totals": {}, "notes": [], "files": {}},
+}
+
+
 def test_demo_passes_its_options_on(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
 
     def run(**options: Any) -> dict[str, Any]:
         seen.update(options)
         options["progress"]("readout", 1, 2)
-        return {}
+        return REPORT
 
     fake_demo(monkeypatch, run)
+    shown = invoke("demo", "--out", "here", "--items", "7", "--model", "ck").output
+    for cell in ("readout", "0.125", "0.875", "orbit", "0.920", "30000", "kamera", "tasks.png"):
+        assert cell in shown
     assert invoke("demo", "--out", "here", "--items", "7", "--model", "ck").exit_code == 0
     assert seen.pop("progress")
     assert seen == {"out": Path("here"), "num_items": 7, "model": Path("ck")}

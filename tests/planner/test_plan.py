@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from kamera.errors import ConfigError
 from kamera.planner import (
-    Catalog,
     Choice,
     ChunkRecord,
     ConditionedRecord,
@@ -18,6 +17,7 @@ from kamera.planner import (
     Plan,
     Request,
     RequestedChunk,
+    StaticCatalog,
     plan,
 )
 from kamera.planner.lanes import MENU
@@ -25,6 +25,7 @@ from kamera.planner.lanes import MENU
 P, A, B, C, X = "P", "A", "B", "C", "X"
 LEADING, EXACT, ORBIT = OperatingPoint.LEADING, OperatingPoint.EXACT, OperatingPoint.ORBIT
 SURVIVOR, RECALL, FORM = OperatingPoint.SURVIVOR, OperatingPoint.RECALL, OperatingPoint.FORM
+SERVED = OperatingPoint.SERVED
 TOKENS = 7
 
 
@@ -62,7 +63,7 @@ def request(*chunks: str, pinned: bool = True) -> Request:
 
 def last(window: tuple[str, ...], record: ChunkRecord, *, pinned: bool = True) -> Choice:
     """The choice for the last chunk of `window`, of which alone something is held."""
-    made = plan(request(*window, pinned=pinned), Catalog({window[-1]: record}))
+    made = plan(request(*window, pinned=pinned), StaticCatalog({window[-1]: record}))
     return made.chunks[-1].choice
 
 
@@ -146,7 +147,7 @@ def test_the_prefix_is_no_antecedent_that_can_be_swapped() -> None:
 
 
 def test_one_chunk_in_two_places_is_planned_for_each() -> None:
-    catalog = Catalog({P: known(), A: known(held(P, slot="first"))})
+    catalog = StaticCatalog({P: known(), A: known(held(P, slot="first"))})
     made = plan(request(P, A, A), catalog)
     assert [c.choice.point for c in made.chunks] == [LEADING, LEADING, FORM]
     assert made.chunks[2].antecedents == (P, A)
@@ -183,7 +184,7 @@ def record_of(
 def test_a_stale_patch_is_never_chosen(
     window: list[str], held_facts: dict[str, Any], pinned: bool
 ) -> None:
-    catalog = Catalog({chunk: record_of(*found) for chunk, found in held_facts.items()})
+    catalog = StaticCatalog({chunk: record_of(*found) for chunk, found in held_facts.items()})
     wanted = request(*window, pinned=pinned)
     made = plan(wanted, catalog)
     assert [c.request for c in made.chunks] == list(wanted.chunks)
@@ -212,8 +213,30 @@ def test_a_stale_patch_is_never_chosen(
     assert made == plan(wanted, catalog), "pure: the same twice"
 
 
+def test_a_patch_formed_behind_approximate_kv_is_served_behind_the_same_alone() -> None:
+    """[P, A, B]: A is served by a patch, so B stands behind approximate KV, and so its own patch did."""
+    alone = {P: known(), A: known(exact(P))}
+    first = plan(request(P, A, B), StaticCatalog({**alone, B: known()})).chunks
+    assert (first[1].name != A, first[2].choice.point) == (True, FORM)
+    context = first[2].context
+    patch = PatchRecord("served", (P, A), 8, context)
+    again = plan(request(P, A, B), StaticCatalog({**alone, B: known(patch)})).chunks
+    assert (again[2].choice.point, again[2].choice.patch) == (SERVED, patch)
+    assert again[2].name == first[2].name != B, "a served patch stands for what it was formed from"
+    truth = {P: known(), A: known(held(P)), B: known(patch)}
+    assert plan(request(P, A, B), StaticCatalog(truth)).chunks[2].choice.point is FORM
+    orbited = {P: known(), A: known(orbit(P)), B: known(patch)}
+    assert plan(request(P, A, B), StaticCatalog(orbited)).chunks[2].choice.point is FORM
+
+
+def test_held_approximate_kv_keeps_its_lane_and_its_name() -> None:
+    kept = ConditionedRecord((P,), "here", ORBIT, "name")
+    made = plan(request(P, A), StaticCatalog({P: known(), A: known(kept)})).chunks[1]
+    assert (made.choice.point, made.name) == (ORBIT, "name")
+
+
 def test_the_plan_adds_up_and_explains_each_chunk() -> None:
-    made = plan(request(P, A, B), Catalog({P: known(), A: known(exact(P))}))
+    made = plan(request(P, A, B), StaticCatalog({P: known(), A: known(exact(P))}))
     assert made.num_prefilled == TOKENS
     lines = made.explain().splitlines()
     assert len(lines) == 3
@@ -224,7 +247,7 @@ def test_the_plan_adds_up_and_explains_each_chunk() -> None:
 
 
 def test_an_empty_request_is_an_empty_plan() -> None:
-    made = plan(Request(()), Catalog())
+    made = plan(Request(()), StaticCatalog())
     assert made == Plan(())
     assert (made.num_prefilled, made.explain()) == (0, "")
 

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import kamera
 from kamera.errors import ConfigError
 from kamera.lab.environment import environment
 from kamera.lab.evaluation import Progress, evaluate_task, request_of
@@ -16,7 +17,7 @@ from kamera.lab.pictures import write_views
 from kamera.lab.probes.operator import probe_operator
 from kamera.lab.probes.windows import probe_orbit, probe_recall, probe_survivor
 from kamera.lab.replay import ReplaySettings
-from kamera.lab.replay.run import PACKAGED, make_writable, replay
+from kamera.lab.replay.run import make_writable, replay
 from kamera.lab.task_plot import draw_tasks
 from kamera.lab.tasks import TASKS
 from kamera.session import Session
@@ -38,7 +39,7 @@ def run(
     if num_items < 1:
         raise ConfigError(f"Invalid number of items: expected at least 1, got {num_items}")
     make_writable(out)
-    folder = model or PACKAGED
+    folder = model or kamera.packaged_model()
     report: dict[str, Any] = {
         "version": REPORT_VERSION,
         "model": folder.name,

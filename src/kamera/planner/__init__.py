@@ -8,7 +8,16 @@ Pure data in, data out: no tensor, no clock, no store.
     plan      plan(request, catalog) -> Plan
 """
 
-from kamera.planner.catalog import Catalog, ChunkRecord, ConditionedRecord, PatchRecord
+from kamera.planner.catalog import (
+    Catalog,
+    ChunkRecord,
+    ConditionedRecord,
+    PatchKind,
+    PatchRecord,
+    StaticCatalog,
+    context_of,
+    served_name,
+)
 from kamera.planner.plan import Choice, Plan, PlannedChunk, Request, RequestedChunk, plan
 from kamera.planner.points import OperatingPoint
 
@@ -18,10 +27,14 @@ __all__ = [
     "ChunkRecord",
     "ConditionedRecord",
     "OperatingPoint",
+    "PatchKind",
     "PatchRecord",
     "Plan",
     "PlannedChunk",
     "Request",
     "RequestedChunk",
+    "StaticCatalog",
+    "context_of",
     "plan",
+    "served_name",
 ]

@@ -20,6 +20,8 @@ class Situation:
     record: ChunkRecord
     pinned: bool = False
     """Whether the first antecedent is the pinned prefix, which never leaves."""
+    context: str = ""
+    """Names how what stands in front was made; empty when it is all exact."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,10 @@ class Choice:
     patch: PatchRecord | None = None
     slot: str | None = None
     """Where the conditioned KV to relocate is held."""
+    how: tuple[str, ...] = ()
+    """What the chunk's KV is made of, when it isn't what re-prefill would cache; empty when it is."""
+    name: str = ""
+    """The name that its KV has already, when it is held as it was made."""
 
 
 Lane = Callable[[Situation], Choice | None]
@@ -45,7 +51,7 @@ def leading(situation: Situation) -> Choice | None:
     for held in situation.record.conditioned:
         if held.antecedents == situation.antecedents:
             reason = "held on the same antecedents: relocate"
-            return Choice(OperatingPoint.LEADING, reason, slot=held.slot)
+            return Choice(held.point, reason, slot=held.slot, name=held.name)
     return None
 
 
@@ -56,7 +62,7 @@ def exact(situation: Situation) -> Choice | None:
     for patch in situation.record.patches:
         if patch.kind == "exact" and patch.antecedents == situation.antecedents:
             reason = f"patch of rank {patch.rank} formed on the same antecedents"
-            return Choice(OperatingPoint.EXACT, reason, patch=patch)
+            return Choice(OperatingPoint.EXACT, reason, patch=patch, how=_made_of(patch))
     return None
 
 
@@ -67,7 +73,7 @@ def orbit(situation: Situation) -> Choice | None:
     for patch in situation.record.patches:
         if patch.kind == "orbit" and sorted(patch.antecedents) == sorted(situation.antecedents):
             reason = f"same {len(patch.antecedents)} antecedents in another order: orbit patch"
-            return Choice(OperatingPoint.ORBIT, reason, patch=patch)
+            return Choice(OperatingPoint.ORBIT, reason, patch=patch, how=_made_of(patch))
     return None
 
 
@@ -78,7 +84,20 @@ def survivor(situation: Situation) -> Choice | None:
         if _head_left(held.antecedents, here, situation.pinned):
             left = len(held.antecedents) - len(here)
             reason = f"{left} leading antecedent{'s' * (left > 1)} left: relocate, no patch"
-            return Choice(OperatingPoint.SURVIVOR, reason, slot=held.slot)
+            how = ("survivor", held.name, *held.antecedents)
+            return Choice(OperatingPoint.SURVIVOR, reason, slot=held.slot, how=how)
+    return None
+
+
+def served(situation: Situation) -> Choice | None:
+    """A patch formed on the same antecedents when approximate KV stood in front, made as it is now."""
+    if not (situation.record.canonical and situation.context):
+        return None
+    for patch in situation.record.patches:
+        same = patch.antecedents == situation.antecedents and patch.context == situation.context
+        if patch.kind == "served" and same:
+            reason = f"patch of rank {patch.rank} formed behind this same approximate window"
+            return Choice(OperatingPoint.SERVED, reason, patch=patch, how=_made_of(patch))
     return None
 
 
@@ -87,7 +106,8 @@ def recall(situation: Situation) -> Choice | None:
     if not (situation.record.evicted and situation.record.canonical):
         return None
     reason = f"evicted and back; {_why_no_patch(situation)}: fresh patch, no vision"
-    return Choice(OperatingPoint.RECALL, reason, num_prefilled=situation.num_tokens)
+    how = ("formed", situation.context) if situation.context else ()
+    return Choice(OperatingPoint.RECALL, reason, num_prefilled=situation.num_tokens, how=how)
 
 
 def form(situation: Situation) -> Choice:
@@ -95,10 +115,18 @@ def form(situation: Situation) -> Choice:
     record = situation.record
     seen = record.canonical or record.patches or record.conditioned
     why = f"miss: {_why_no_patch(situation)}" if seen else "miss: never seen"
-    return Choice(OperatingPoint.FORM, why, num_prefilled=situation.num_tokens)
+    how = ("formed", situation.context) if situation.context else ()
+    return Choice(OperatingPoint.FORM, why, num_prefilled=situation.num_tokens, how=how)
 
 
-MENU: tuple[Lane, ...] = (leading, exact, orbit, survivor, recall, form)
+MENU: tuple[Lane, ...] = (leading, exact, orbit, survivor, served, recall, form)
+
+
+def _made_of(patch: PatchRecord) -> tuple[str, ...]:
+    """A served patch stands for the KV that it was formed from, as an exact patch does for exact KV."""
+    if patch.kind == "served":
+        return ("formed", patch.context)
+    return (patch.kind, str(patch.rank), *patch.antecedents)
 
 
 def _head_left(formed: tuple[str, ...], here: tuple[str, ...], pinned: bool) -> bool:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kamera.errors import ConfigError
-from kamera.planner.catalog import Catalog
+from kamera.planner.catalog import Catalog, context_of, served_name
 from kamera.planner.lanes import MENU, Choice, Situation
 
 __all__ = ["Choice", "Plan", "PlannedChunk", "Request", "RequestedChunk", "plan"]
@@ -42,6 +42,16 @@ class PlannedChunk:
     request: RequestedChunk
     antecedents: tuple[str, ...]
     choice: Choice
+    context: str
+    """Names how what stands in front is made; empty when it is all exact."""
+
+    @property
+    def name(self) -> str:
+        """The name of the chunk's KV: its digest when it is exact."""
+        choice = self.choice
+        return choice.name or (
+            served_name(self.request.chunk, *choice.how) if choice.how else self.request.chunk
+        )
 
 
 @dataclass(frozen=True)
@@ -64,11 +74,14 @@ class Plan:
 
 def plan(request: Request, catalog: Catalog) -> Plan:
     """The cheapest lane that is valid for each chunk; prefill where none is."""
-    planned = []
+    planned: list[PlannedChunk] = []
+    names: list[str] = []
     for index, chunk in enumerate(request.chunks):
         antecedents = request.antecedents(index)
-        record = catalog.of(chunk.chunk)
-        situation = Situation(chunk.num_tokens, antecedents, record, request.pinned)
+        context = "" if names == list(antecedents) else context_of(names)
+        record = catalog.of(chunk.chunk, antecedents, context)
+        situation = Situation(chunk.num_tokens, antecedents, record, request.pinned, context)
         choice = next(choice for lane in MENU if (choice := lane(situation)) is not None)
-        planned.append(PlannedChunk(chunk, antecedents, choice))
+        planned.append(PlannedChunk(chunk, antecedents, choice, context))
+        names.append(planned[-1].name)
     return Plan(tuple(planned))

@@ -14,6 +14,8 @@ class OperatingPoint(Enum):
     """Canonical plus the one patch of every ordering of the same antecedents."""
     SURVIVOR = "survivor"
     """Conditioned KV whose head antecedents left: relocate only."""
+    SERVED = "served"
+    """Canonical plus a patch that was formed when approximate KV stood in front, as it does again."""
     RECALL = "recall"
     """Evicted, now back: canonical plus a fresh patch, formed by one conditioned forward."""
     FORM = "form"

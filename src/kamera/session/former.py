@@ -65,12 +65,21 @@ class Former:
         return kv
 
     def learn(
-        self, chunk: Chunk, antecedents: Sequence[str], conditioned: ChunkKV, positions: Positions
+        self,
+        chunk: Chunk,
+        antecedents: Sequence[str],
+        conditioned: ChunkKV,
+        positions: Positions,
+        context: str = "",
     ) -> None:
-        """Keep the patch of KV that was cached at `positions` behind `antecedents`."""
+        """Keep the patch of KV that was cached at `positions` behind `antecedents`.
+
+        `context` names how these were made, when some of them were approximate.
+        """
         delta = self.delta(chunk, conditioned, positions)
         key = AntecedentKey(tuple(antecedents)).digest
-        self.library.keep_patch(chunk, antecedents, form_patch(delta, key, self.rank))
+        patch = form_patch(delta, key, self.rank)
+        self.library.keep_patch(chunk, antecedents, patch, context)
 
     def learn_leading(self, chunk: Chunk, prefix: Chunk) -> None:
         """Keep the patch behind the prefix alone, for when the chunk leads: one short forward."""

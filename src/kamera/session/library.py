@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from torch import Tensor
 
@@ -11,8 +12,7 @@ from kamera.channels import ChunkKV
 from kamera.chunk import Chunk
 from kamera.identity import AntecedentKey, digest
 from kamera.patch import Factors, Patch
-from kamera.planner import PatchRecord
-from kamera.planner.catalog import PatchKind
+from kamera.planner import PatchKind, PatchRecord
 from kamera.store import Entry, EntryKey, Hit, Miss, MissReason, Store
 from kamera.store.entry import Attribute
 
@@ -47,28 +47,41 @@ class Library:
 
     def patch(self, chunk: Chunk, record: PatchRecord) -> Patch | Miss:
         """The patch that a record names."""
-        key = self._patch_key(chunk, record.kind, record.antecedents)
+        key = self._patch_key(chunk, record.kind, record.antecedents, record.context)
         found = self._get(key, chunk.num_tokens)
         if isinstance(found, Miss):
             return found
         tensors, attributes = found.entry.tensors, found.entry.attributes
         names = {name.split(".")[0] for name in tensors}
         factors = {n: Factors(tensors[f"{n}.u"], tensors[f"{n}.vt"]) for n in sorted(names)}
-        return Patch(factors, str(attributes["antecedent"]), record.kind)
+        kind: Literal["exact", "orbit"] = "orbit" if record.kind == "orbit" else "exact"
+        return Patch(factors, str(attributes["antecedent"]), kind)
 
-    def keep_patch(self, chunk: Chunk, antecedents: Sequence[str], patch: Patch) -> None:
-        """Store a patch under the antecedents that it was formed on."""
+    def keep_patch(
+        self,
+        chunk: Chunk,
+        antecedents: Sequence[str],
+        patch: Patch,
+        context: str = "",
+    ) -> None:
+        """Store a patch under the antecedents that it was formed on.
+
+        `context` names how these were made, when some of them were approximate: such a patch is found by
+        that name alone.
+        """
         tensors = {}
         for name, factors in patch.factors.items():
             tensors[f"{name}.u"], tensors[f"{name}.vt"] = factors.u, factors.vt
         attributes: Attributes = {
             "antecedent": patch.antecedent,
             "antecedents": list(antecedents),
+            "context": context,
             "chunk": chunk.digest,
             "kind": patch.kind,
             "rank": patch.rank,
         }
-        self._put(self._patch_key(chunk, patch.kind, antecedents), tensors, attributes)
+        kind: PatchKind = "orbit" if patch.kind == "orbit" else "served" if context else "exact"
+        self._put(self._patch_key(chunk, kind, antecedents, context), tensors, attributes)
 
     def vision(self, chunk: Chunk) -> Tensor | Miss:
         """The vision embeddings of an image chunk."""
@@ -83,22 +96,33 @@ class Library:
         """Whether a canonical is listed."""
         return self.store.contains(self._canonical_key(chunk))
 
-    def patches(self, chunk: Chunk, antecedents: Sequence[str]) -> tuple[PatchRecord, ...]:
-        """The patches that are listed for these antecedents: the exact one, and the orbit's."""
-        kinds: tuple[PatchKind, ...] = ("exact", "orbit")
+    def patches(
+        self, chunk: Chunk, antecedents: Sequence[str], context: str = ""
+    ) -> tuple[PatchRecord, ...]:
+        """The patches that are listed for these antecedents: exact, the orbit's, and the context's."""
+        records = [PatchRecord(kind, tuple(antecedents), self.rank) for kind in ("exact", "orbit")]
+        if context:
+            records.append(PatchRecord("served", tuple(antecedents), self.rank, context))
         return tuple(
-            PatchRecord(kind, tuple(antecedents), self.rank)
-            for kind in kinds
-            if self.store.contains(self._patch_key(chunk, kind, antecedents))
+            record
+            for record in records
+            if self.store.contains(self._patch_key(chunk, record.kind, antecedents, record.context))
         )
 
     def _canonical_key(self, chunk: Chunk) -> EntryKey:
         return EntryKey("canonical", chunk.digest)
 
-    def _patch_key(self, chunk: Chunk, kind: str, antecedents: Sequence[str]) -> EntryKey:
+    def _patch_key(
+        self, chunk: Chunk, kind: PatchKind, antecedents: Sequence[str], context: str = ""
+    ) -> EntryKey:
         key = AntecedentKey(tuple(antecedents))
-        named = key.set_digest if kind == "orbit" else key.digest
-        identity = {"chunk": chunk.digest, "kind": kind, "antecedent": named, "rank": self.rank}
+        identity = {
+            "chunk": chunk.digest,
+            "kind": kind,
+            "antecedent": key.set_digest if kind == "orbit" else key.digest,
+            "context": context,
+            "rank": self.rank,
+        }
         return EntryKey("patch", digest("kamera.patch", PATCH_VERSION, identity))
 
     def _vision_key(self, chunk: Chunk) -> EntryKey:

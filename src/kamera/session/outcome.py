@@ -20,6 +20,8 @@ class ChunkOutcome:
         start: its first position.
         point: the operating point.
         reason: one line.
+        exact: whether its KV is what re-prefill of this window would cache, rounding apart. A patched
+            chunk, a survivor, and a chunk formed behind one of these aren't.
         num_prefilled: tokens of it that a forward on the request's path ran over.
         num_formed: tokens that forming its canonical and patches ran over, off the path.
         patch_rank, patch_bytes: of the patch that was added; 0 for none.
@@ -31,6 +33,7 @@ class ChunkOutcome:
     start: int
     point: OperatingPoint
     reason: str
+    exact: bool = False
     num_prefilled: int = 0
     num_formed: int = 0
     patch_rank: int = 0

@@ -14,6 +14,7 @@ import torch
 from kamera import patch as operator
 from kamera.channels import ChunkKV
 from kamera.patch import Patch
+from kamera.planner import OperatingPoint
 from kamera.rope import RopeSpec
 from kamera.shapes import Positions
 
@@ -55,10 +56,21 @@ class Patched:
 
 @dataclass(frozen=True, eq=False)
 class Resident:
-    """What a slot holds: the source of its KV, and the antecedents that it was conditioned on."""
+    """What a slot holds: the source of its KV, the antecedents it was conditioned on, how it was made.
+
+    `point` is LEADING when it is, behind these antecedents, what re-prefill caches, rounding apart; else the
+    lane that made it. `name` names it, the chunk's digest when it is exact.
+    """
 
     source: Source
     antecedents: tuple[str, ...]
+    point: OperatingPoint
+    name: str
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is what re-prefill caches behind its antecedents."""
+        return self.point is OperatingPoint.LEADING
 
 
 def wide_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -17,16 +17,17 @@ from kamera.engines.contract import Engine
 from kamera.errors import ConfigError
 from kamera.planner import (
     Catalog,
-    ChunkRecord,
-    ConditionedRecord,
     OperatingPoint,
     Plan,
     PlannedChunk,
     Request,
     RequestedChunk,
+    context_of,
     plan,
+    served_name,
 )
 from kamera.session.former import Former
+from kamera.session.holdings import Holdings
 from kamera.session.library import Library
 from kamera.session.outcome import Answer, ChunkOutcome, Outcome
 from kamera.session.resident import Cached, Patched, Resident, Source
@@ -199,7 +200,7 @@ class Session:
         """What carrying out `window` (None: the present one) would do. Runs nothing."""
         window = window or self.window
         request = self._request(window)
-        return plan(request, self._catalog(request, window))
+        return plan(request, self._catalog(window))
 
     def _carry_out(self, verb: str, window: Window) -> Outcome:
         """Serve every chunk of `window` from the front; the session changes only when all are."""
@@ -209,10 +210,13 @@ class Session:
         chosen = self.plan(window)
         residents: dict[str, Resident] = {}
         placed: list[ChunkKV] = []
-        outcomes = []
+        outcomes: list[ChunkOutcome] = []
+        names: list[str] = []
         start = 0
         for planned in chosen.chunks:
-            resident, kv, outcome = self._serve(planned, placed, start)
+            context = "" if names == list(planned.antecedents) else context_of(names)
+            resident, kv, outcome = self._serve(planned, placed, start, context)
+            names.append(_name_here(resident, planned))
             residents[planned.request.slot] = resident
             placed.append(kv)
             outcomes.append(outcome)
@@ -226,7 +230,7 @@ class Session:
         return self._last
 
     def _serve(
-        self, planned: PlannedChunk, placed: list[ChunkKV], start: int
+        self, planned: PlannedChunk, placed: list[ChunkKV], start: int, context: str
     ) -> tuple[Resident, ChunkKV, ChunkOutcome]:
         """One chunk at `start` behind what is placed; what can't be had from the store is formed."""
         chunk = self._chunks[planned.request.chunk]
@@ -244,7 +248,7 @@ class Session:
             outcome = replace(outcome, point=OperatingPoint.FORM, reason=reason)
             held = None
         if held is None:
-            held = self._form(planned, chunk, placed, start)
+            held = self._form(planned, chunk, placed, start, context)
             outcome = replace(outcome, num_prefilled=chunk.num_tokens)
         source = held.source
         if isinstance(source, Patched) and source.patch is not None:
@@ -252,6 +256,7 @@ class Session:
             outcome = replace(outcome, patch_rank=rank, patch_bytes=size)
         outcome = replace(
             outcome,
+            exact=held.exact and held.antecedents == planned.antecedents,
             num_formed=self._former.num_formed - before[0],
             num_vision_runs=self._former.num_vision_runs - before[1],
         )
@@ -273,26 +278,36 @@ class Session:
             if isinstance(patch, Miss):
                 return patch
             source = Patched(canonical, patch)
-        return Resident(source, planned.antecedents)
+        return Resident(source, planned.antecedents, choice.point, planned.name)
 
     def _form(
-        self, planned: PlannedChunk, chunk: Chunk, placed: list[ChunkKV], start: int
+        self,
+        planned: PlannedChunk,
+        chunk: Chunk,
+        placed: list[ChunkKV],
+        start: int,
+        context: str,
     ) -> Resident:
-        """Prefill behind what is placed, and keep what the chunk absorbed."""
-        context = concat(placed) if placed else None
+        """Prefill behind what is placed, and keep what the chunk absorbed.
+
+        `context` names how that was made, when some of it is approximate.
+        """
+        front = concat(placed) if placed else None
         vision = self._former.vision([chunk])
-        kv = self.engine.prefill([chunk], vision, start=start, context=context).kv
+        kv = self.engine.prefill([chunk], vision, start=start, context=front).kv
         positions = chunk.layout.at(start)
         clock = time.perf_counter()
         if planned.antecedents:
-            self._former.learn(chunk, planned.antecedents, kv, positions)
+            self._former.learn(chunk, planned.antecedents, kv, positions, context)
             behind_others = len(planned.antecedents) > 1
             if self._prefix is not None and behind_others and self.settings.form_leading:
                 self._former.learn_leading(chunk, self._prefix)
         else:
             self.library.keep_canonical(chunk, kv.to_canonical(positions, self.engine.spec))
         self._former.form_s += time.perf_counter() - clock
-        return Resident(Cached(kv, positions), planned.antecedents)
+        point = OperatingPoint.FORM if context else OperatingPoint.LEADING
+        name = served_name(chunk.digest, "formed", context) if context else chunk.digest
+        return Resident(Cached(kv, positions), planned.antecedents, point, name)
 
     def _free_name(self) -> str:
         """`chunk-N` for the lowest N, from the count of the known ones on, that isn't taken."""
@@ -317,27 +332,17 @@ class Session:
             pinned=self._prefix is not None,
         )
 
-    def _catalog(self, request: Request, window: Window) -> Catalog:
-        """What is held of the requested chunks, for the antecedents that they would stand behind."""
+    def _catalog(self, window: Window) -> Catalog:
         ever_left = {slot.chunk for slot in (*self.window.evicted, *window.evicted)}
         slots = {PREFIX: self._prefix.digest if self._prefix else ""}
         slots.update((slot.name, slot.chunk) for slot in self.window.slots)
-        records: dict[str, ChunkRecord] = {}
-        for index, wanted in enumerate(request.chunks):
-            chunk = self._chunks[wanted.chunk]
-            conditioned = tuple(
-                ConditionedRecord(resident.antecedents, name)
-                for name, resident in self._residents.items()
-                if slots[name] == wanted.chunk
-            )
-            known = records.get(wanted.chunk, ChunkRecord())
-            records[wanted.chunk] = ChunkRecord(
-                canonical=self.library.has_canonical(chunk),
-                patches=known.patches + self.library.patches(chunk, request.antecedents(index)),
-                conditioned=conditioned,
-                evicted=wanted.chunk in ever_left,
-            )
-        return Catalog(records)
+        return Holdings(self.library, self._chunks, self._residents, slots, ever_left)
+
+
+def _name_here(resident: Resident, planned: PlannedChunk) -> str:
+    """The name of a resident's KV in this window: its own, but for a survivor's."""
+    here = resident.antecedents == planned.antecedents
+    return resident.name if here else planned.name
 
 
 def _shown(chunks: Sequence[Chunk]) -> list[Slot]:

@@ -25,8 +25,6 @@ from kamera.store import open_store
 Progress = Callable[[str, int, int], None]
 """Called with what is running, how many steps are done, and how many there are."""
 
-PACKAGED = Path(kamera.__file__).parent / "checkpoints" / "nano-gqa"
-"""The checkpoint that is used when none is named."""
 REPORT, PLOT = "report.json", "replay.png"
 
 
@@ -47,7 +45,7 @@ def replay(settings: ReplaySettings, *, progress: Progress | None = None) -> dic
     make_writable(settings.out)
     from kamera.engines.hf import HFEngine
 
-    folder = PACKAGED if settings.model is None else settings.model
+    folder = kamera.packaged_model() if settings.model is None else settings.model
     engine = HFEngine.from_pretrained(folder)
     chosen = SessionSettings(rank=settings.rank)
     with Session(engine, open_store(settings.store), chosen) as session:
