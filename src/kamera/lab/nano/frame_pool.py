@@ -52,7 +52,7 @@ def token_labels(frame: Frame, side: int) -> dict[str, Tensor]:
 def _shown(frame: Frame, side: int, color: tuple[int, int, int]) -> Tensor:
     """The tokens with more than a little of `color`: where the shape or the digit is. [side, side]"""
     pixels = torch.from_numpy(np.asarray(frame.image).astype(np.int16))
-    near = ((pixels - torch.tensor(color)).abs().amax(-1) < 60).float()
+    near = ((pixels - torch.tensor(color)).abs().amax(-1) < 90).float()
     return near.view(side, TOKEN_PX, side, TOKEN_PX).mean((1, 3)) > 0.03
 
 

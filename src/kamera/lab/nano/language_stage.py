@@ -2,7 +2,9 @@
 
 Two losses: the answers, and a dense one at a middle layer that asks every token of a later frame for what
 the frames before it say about it (the item's digit, the ball's cup). The dense loss is what makes the
-binding live in the frame's own KV, as in a large VLM; its heads are thrown away.
+binding live in the frame's own KV, as in a large VLM; its heads are thrown away. In some of the batches
+the question can't see the frames before the last: it has to read what the last one absorbed, so that the
+model doesn't learn to bind at the question instead. Noise on the embeddings stands for unseen handwriting.
 """
 
 import math
@@ -31,6 +33,8 @@ from kamera.lab.tasks import binding, readout
 
 BIND_LAYER = 5
 CUP_LAYERS = (2, 3, 4, 5)
+MASKED_SHARE = 0.6
+NOISE = 0.4
 
 
 @dataclass
@@ -76,21 +80,27 @@ def draw_batch(sampler: Sampler, layout: Layout, tokens: int) -> tuple[str, Batc
     return name, layout.batch(examples, prefix=prefix, offset=offset)
 
 
-def forward(model: Any, batch: Batch) -> tuple[Tensor, tuple[Tensor, ...]]:
+def forward(model: Any, batch: Batch, *, masked: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Logits and all hidden states."""
     text = model.model.get_input_embeddings()(batch.ids)
-    embeddings = text.masked_scatter(batch.is_vision[..., None], batch.vision.to(text.dtype))
+    level = NOISE * float(torch.rand(())) * batch.vision.std()
+    vision = batch.vision + level * torch.randn_like(batch.vision)
+    embeddings = text.masked_scatter(batch.is_vision[..., None], vision.to(text.dtype))
     out = model.model.language_model(
         inputs_embeds=embeddings,
         position_ids=batch.positions,
+        attention_mask=batch.question_mask() if masked else None,
         use_cache=False,
         output_hidden_states=True,
     )
     return model.lm_head(out.last_hidden_state[batch.labels != IGNORE]), out.hidden_states
 
 
-def losses(model: Any, heads: Heads, batch: Batch) -> tuple[Tensor, dict[str, float]]:
-    logits, hidden = forward(model, batch)
+def losses(
+    model: Any, heads: Heads, batch: Batch, *, masked: bool
+) -> tuple[Tensor, dict[str, float]]:
+    """The loss of one batch, and its accuracies."""
+    logits, hidden = forward(model, batch, masked=masked)
     target = batch.labels[batch.labels != IGNORE]
     total = F.cross_entropy(logits.float(), target)
     answers = (logits.argmax(-1) == target).detach().view(len(batch.ids), -1)[:, ::2]
@@ -137,7 +147,8 @@ def train_language(
             group["lr"] = rate * factor
         name, batch = draw_batch(sampler, layout, tokens)
         with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-            loss, report = losses(model, heads, batch)
+            masked = batch.binds_last and bool(torch.rand(()) < MASKED_SHARE)
+            loss, report = losses(model, heads, batch, masked=masked)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(everything, 1.0)

@@ -40,7 +40,10 @@ class Example:
 
 @dataclass
 class Batch:
-    """`embeddings [B, S, hidden]` without text rows filled in, `ids [B, S]`, `positions [3, B, S]`."""
+    """Sequences of one layout: `ids`, targets `[B, S]`, `positions [3, B, S]`, `vision [B, V, hidden]`.
+
+    `spans` are the tokens where the frames begin, where the last frame begins, and where it ends.
+    """
 
     ids: Tensor
     positions: Tensor
@@ -50,6 +53,21 @@ class Batch:
     digit: Tensor
     cup: Tensor
     cup_depth: Tensor
+    spans: tuple[int, int, int]
+
+    @property
+    def binds_last(self) -> bool:
+        """Whether the last frame is the one that binds."""
+        last = self.spans[2] - 1
+        return bool(self.digit[0, last] != IGNORE or self.cup[0, last] != IGNORE)
+
+    def question_mask(self) -> Tensor:
+        """[1, 1, S, S], additive: causal, and what follows the last frame can't see those before it."""
+        size = self.ids.shape[1]
+        first, last, end = self.spans
+        mask = torch.full((size, size), float("-inf")).triu(1)
+        mask[end:, first:last] = float("-inf")
+        return mask[None, None]
 
 
 class Sampler:
@@ -158,7 +176,13 @@ class Layout:
             digit=stack["digit"],
             cup=stack["cup"],
             cup_depth=stack["cup_depth"],
+            spans=self._spans(examples[0], prefix),
         )
+
+    def _spans(self, example: Example, prefix: bool) -> tuple[int, int, int]:
+        sizes = [2 + len(self.pools[pool].embeddings[row]) for pool, row in example.rows]
+        first = len(self.encode("<|im_start|>user\n")) if prefix else 0
+        return first, first + sum(sizes[:-1]), first + sum(sizes)
 
     def _one(self, example: Example, prefix: bool, offset: int) -> dict[str, Tensor]:
         ids: list[int] = self.encode("<|im_start|>user\n") if prefix else []

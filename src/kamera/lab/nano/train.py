@@ -45,6 +45,7 @@ def vision(model: Any, images: Any, seed: int) -> None:
         Phase([tile, half], [192, 64], 1600, 2e-3),
         Phase([large, large, tile, large, small, half], [24, 24, 96, 24, 32, 48], 1500, 1.5e-3),
         Phase([large, half, large, tile, large, small], [24, 64, 24, 128, 24, 32], 1200, 1.5e-3),
+        Phase([tile, half, large, tile, half, small], [192, 64, 24, 192, 64, 32], 1200, 1.2e-3),
     ]
     train_vision(model, phases, held_out, seed=seed)
 

@@ -54,16 +54,24 @@ def _paper(rng: np.random.Generator, size: int) -> Image.Image:
 
 
 def _ink(pixels: DigitPixels, size: int, rng: np.random.Generator | None) -> Image.Image:
-    """The digit as an ink mask of `size` pixels; a generator adds a small rotation and stretch."""
+    """The digit as an ink mask of `size` pixels; a generator turns, shears, scales, moves and fades it."""
     mask = Image.fromarray(pixels).resize((size, size), Image.Resampling.BICUBIC)
     if rng is None:
         return mask
-    angle, stretch = rng.uniform(-10, 10), rng.uniform(0.85, 1.0, size=2)
-    inner = mask.resize((int(size * stretch[0]), int(size * stretch[1])))
-    canvas = Image.new("L", (size, size), 0)
-    room = (size - inner.width, size - inner.height)
-    canvas.paste(inner, (int(rng.integers(0, room[0] + 1)), int(rng.integers(0, room[1] + 1))))
-    return canvas.rotate(angle, resample=Image.Resampling.BILINEAR)
+    angle, (shear_x, shear_y) = math.radians(rng.uniform(-15, 15)), rng.uniform(-0.2, 0.2, size=2)
+    scale_x, scale_y = 1 / rng.uniform(0.75, 1.05, size=2)
+    shift_x, shift_y = rng.uniform(-0.06, 0.06, size=2) * size
+    cos, sin = math.cos(angle), math.sin(angle)
+    turn = np.array([[cos, -sin], [sin, cos]]) @ np.array([[1, shear_x], [shear_y, 1]])
+    turn = turn @ np.diag([scale_x, scale_y])
+    center = np.array([size / 2, size / 2])
+    offset = center - turn @ (center + np.array([shift_x, shift_y]))
+    matrix = (*turn[0], offset[0], *turn[1], offset[1])
+    moved = mask.transform(
+        (size, size), Image.Transform.AFFINE, matrix, resample=Image.Resampling.BILINEAR
+    )
+    strength = rng.uniform(0.75, 1.0)
+    return moved.point(lambda ink: int(ink * strength))
 
 
 def legend(
