@@ -233,6 +233,9 @@ def test_held_approximate_kv_keeps_its_lane_and_its_name() -> None:
     kept = ConditionedRecord((P,), "here", ORBIT, "name")
     made = plan(request(P, A), StaticCatalog({P: known(), A: known(kept)})).chunks[1]
     assert (made.choice.point, made.name) == (ORBIT, "name")
+    formed = ConditionedRecord((P,), "here", FORM, "name")
+    made = plan(request(P, A), StaticCatalog({P: known(), A: known(formed)})).chunks[1]
+    assert (made.choice.point, made.name, made.choice.num_prefilled) == (LEADING, "name", 0)
 
 
 def test_the_plan_adds_up_and_explains_each_chunk() -> None:

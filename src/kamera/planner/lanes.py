@@ -50,8 +50,10 @@ def leading(situation: Situation) -> Choice | None:
         return Choice(OperatingPoint.LEADING, "leads the window: canonical, deficit 0")
     for held in situation.record.conditioned:
         if held.antecedents == situation.antecedents:
+            # What was formed behind approximate KV is held like any other; a patch keeps its lane.
+            point = OperatingPoint.LEADING if held.point is OperatingPoint.FORM else held.point
             reason = "held on the same antecedents: relocate"
-            return Choice(held.point, reason, slot=held.slot, name=held.name)
+            return Choice(point, reason, slot=held.slot, name=held.name)
     return None
 
 

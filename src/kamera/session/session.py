@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -17,22 +16,19 @@ from kamera.engines.contract import Engine
 from kamera.errors import ConfigError
 from kamera.planner import (
     Catalog,
-    OperatingPoint,
     Plan,
-    PlannedChunk,
     Request,
     RequestedChunk,
-    context_of,
     plan,
-    served_name,
 )
+from kamera.session.carrier import Carrier
 from kamera.session.former import Former
 from kamera.session.holdings import Holdings
 from kamera.session.library import Library
-from kamera.session.outcome import Answer, ChunkOutcome, Outcome
-from kamera.session.resident import Cached, Patched, Resident, Source
+from kamera.session.outcome import Answer, Outcome
+from kamera.session.resident import Resident
 from kamera.session.settings import SessionSettings
-from kamera.store import Miss, Store, open_store
+from kamera.store import Store, open_store
 from kamera.window import Slot, Window
 
 PREFIX = "prefix"
@@ -56,6 +52,14 @@ class Session:
         self._former = Former(engine, self.library, rank)
         self._prefix, _ = engine.frame("?", tenant=tenant)
         self._chunks: dict[str, Chunk] = {}
+        self._carrier = Carrier(
+            engine,
+            self.library,
+            self._former,
+            self._chunks,
+            self._prefix,
+            self.settings.form_leading,
+        )
         self._residents: dict[str, Resident] = {}
         self._placed: list[ChunkKV] = []
         self._context: ChunkKV | None = None
@@ -207,107 +211,14 @@ class Session:
         if self._last is not None and window == self.window:
             return self._last.unchanged(verb)
         clock, formed_s = time.perf_counter(), self._former.form_s
-        chosen = self.plan(window)
-        residents: dict[str, Resident] = {}
-        placed: list[ChunkKV] = []
-        outcomes: list[ChunkOutcome] = []
-        names: list[str] = []
-        start = 0
-        for planned in chosen.chunks:
-            context = "" if names == list(planned.antecedents) else context_of(names)
-            resident, kv, outcome = self._serve(planned, placed, start, context)
-            names.append(_name_here(resident, planned))
-            residents[planned.request.slot] = resident
-            placed.append(kv)
-            outcomes.append(outcome)
-            start += self._chunks[planned.request.chunk].extent
+        carried = self._carrier.carry(self.plan(window), self._residents)
         left = tuple(name for name in self.window.names if name not in window.names)
-        self.window, self._residents = window, residents
-        self._placed, self._context = placed, None
+        self.window, self._residents = window, carried.residents
+        self._placed, self._context = carried.placed, None
         form_s = self._former.form_s - formed_s
         path_s = time.perf_counter() - clock - form_s
-        self._last = Outcome(verb, tuple(outcomes), left, path_s, form_s)
+        self._last = Outcome(verb, tuple(carried.outcomes), left, path_s, form_s)
         return self._last
-
-    def _serve(
-        self, planned: PlannedChunk, placed: list[ChunkKV], start: int, context: str
-    ) -> tuple[Resident, ChunkKV, ChunkOutcome]:
-        """One chunk at `start` behind what is placed; what can't be had from the store is formed."""
-        chunk = self._chunks[planned.request.chunk]
-        before = (self._former.num_formed, self._former.num_vision_runs)
-        outcome = ChunkOutcome(
-            planned.request.slot,
-            chunk.num_tokens,
-            start,
-            planned.choice.point,
-            planned.choice.reason,
-        )
-        held = self._hold(planned, chunk)
-        if isinstance(held, Miss):
-            reason = f"miss: {held.reason.value}: {held.detail}"
-            outcome = replace(outcome, point=OperatingPoint.FORM, reason=reason)
-            held = None
-        if held is None:
-            held = self._form(planned, chunk, placed, start, context)
-            outcome = replace(outcome, num_prefilled=chunk.num_tokens)
-        source = held.source
-        if isinstance(source, Patched) and source.patch is not None:
-            rank, size = source.patch.rank, source.patch.num_bytes
-            outcome = replace(outcome, patch_rank=rank, patch_bytes=size)
-        outcome = replace(
-            outcome,
-            exact=held.exact and held.antecedents == planned.antecedents,
-            num_formed=self._former.num_formed - before[0],
-            num_vision_runs=self._former.num_vision_runs - before[1],
-        )
-        return held, source.at(chunk.layout.at(start), self.engine.spec), outcome
-
-    def _hold(self, planned: PlannedChunk, chunk: Chunk) -> Resident | Miss | None:
-        """What the choice says is held; a Miss if the store doesn't give it; None if it must be formed."""
-        choice = planned.choice
-        if not choice.point.is_free:
-            return None
-        if choice.slot is not None:
-            return self._residents[choice.slot]
-        canonical = self.library.canonical(chunk)
-        if isinstance(canonical, Miss):
-            return canonical
-        source: Source = Patched(canonical, None)
-        if choice.patch is not None:
-            patch = self.library.patch(chunk, choice.patch)
-            if isinstance(patch, Miss):
-                return patch
-            source = Patched(canonical, patch)
-        return Resident(source, planned.antecedents, choice.point, planned.name)
-
-    def _form(
-        self,
-        planned: PlannedChunk,
-        chunk: Chunk,
-        placed: list[ChunkKV],
-        start: int,
-        context: str,
-    ) -> Resident:
-        """Prefill behind what is placed, and keep what the chunk absorbed.
-
-        `context` names how that was made, when some of it is approximate.
-        """
-        front = concat(placed) if placed else None
-        vision = self._former.vision([chunk])
-        kv = self.engine.prefill([chunk], vision, start=start, context=front).kv
-        positions = chunk.layout.at(start)
-        clock = time.perf_counter()
-        if planned.antecedents:
-            self._former.learn(chunk, planned.antecedents, kv, positions, context)
-            behind_others = len(planned.antecedents) > 1
-            if self._prefix is not None and behind_others and self.settings.form_leading:
-                self._former.learn_leading(chunk, self._prefix)
-        else:
-            self.library.keep_canonical(chunk, kv.to_canonical(positions, self.engine.spec))
-        self._former.form_s += time.perf_counter() - clock
-        point = OperatingPoint.FORM if context else OperatingPoint.LEADING
-        name = served_name(chunk.digest, "formed", context) if context else chunk.digest
-        return Resident(Cached(kv, positions), planned.antecedents, point, name)
 
     def _free_name(self) -> str:
         """`chunk-N` for the lowest N, from the count of the known ones on, that isn't taken."""
@@ -337,12 +248,6 @@ class Session:
         slots = {PREFIX: self._prefix.digest if self._prefix else ""}
         slots.update((slot.name, slot.chunk) for slot in self.window.slots)
         return Holdings(self.library, self._chunks, self._residents, slots, ever_left)
-
-
-def _name_here(resident: Resident, planned: PlannedChunk) -> str:
-    """The name of a resident's KV in this window: its own, but for a survivor's."""
-    here = resident.antecedents == planned.antecedents
-    return resident.name if here else planned.name
 
 
 def _shown(chunks: Sequence[Chunk]) -> list[Slot]:

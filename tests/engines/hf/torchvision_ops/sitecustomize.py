@@ -1,4 +1,4 @@
-"""Declares two operators that torchvision's CUDA build registers from a library that a CPU machine can't load.
+"""Declares two operators of torchvision's CUDA build, whose library a CPU machine can't load.
 
 For one test's subprocess alone; never a part of the product.
 """

@@ -1,0 +1,148 @@
+"""`Carrier`: carries a plan out, chunk by chunk from the front of the window."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from kamera.channels import ChunkKV, concat
+from kamera.chunk import Chunk
+from kamera.engines.contract import Engine
+from kamera.planner import OperatingPoint, Plan, PlannedChunk, context_of, served_name
+from kamera.session.former import Former
+from kamera.session.library import Library
+from kamera.session.outcome import ChunkOutcome
+from kamera.session.resident import Cached, Patched, Resident, Source
+from kamera.store import Miss
+
+
+@dataclass
+class Carried:
+    """A window as it now stands: what each slot holds, its KV in place, and what was done."""
+
+    residents: dict[str, Resident] = field(default_factory=dict)
+    placed: list[ChunkKV] = field(default_factory=list)
+    outcomes: list[ChunkOutcome] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Carrier:
+    """Serves a chunk from what is held, or forms it behind what is placed. Keeps no window itself.
+
+    `chunks` is the session's, by digest. With `form_leading` a chunk that is formed behind others also gets
+    its patch behind `prefix` alone.
+    """
+
+    engine: Engine
+    library: Library
+    former: Former
+    chunks: Mapping[str, Chunk]
+    prefix: Chunk | None
+    form_leading: bool
+
+    def carry(self, plan: Plan, residents: Mapping[str, Resident]) -> Carried:
+        """The planned window; `residents` are those of the window before, by slot."""
+        done = Carried()
+        names: list[str] = []
+        start = 0
+        for planned in plan.chunks:
+            context = "" if names == list(planned.antecedents) else context_of(names)
+            resident = self._serve(planned, residents, done, start, context)
+            names.append(_name_here(resident, planned))
+            start += self.chunks[planned.request.chunk].extent
+        return done
+
+    def _serve(
+        self,
+        planned: PlannedChunk,
+        residents: Mapping[str, Resident],
+        done: Carried,
+        start: int,
+        context: str,
+    ) -> Resident:
+        """One chunk at `start`, added to what is done; formed when the store doesn't give it."""
+        chunk = self.chunks[planned.request.chunk]
+        before = (self.former.num_formed, self.former.num_vision_runs)
+        point, reason, num_prefilled = planned.choice.point, planned.choice.reason, 0
+        held = self._hold(planned, chunk, residents)
+        if isinstance(held, Miss):
+            point, reason = OperatingPoint.FORM, f"miss: {held.reason.value}: {held.detail}"
+        if not isinstance(held, Resident):
+            held = self._form(planned, chunk, done.placed, start, context)
+            num_prefilled = chunk.num_tokens
+        outcome = ChunkOutcome(
+            planned.request.slot,
+            chunk.num_tokens,
+            start,
+            point,
+            reason,
+            exact=held.exact and held.antecedents == planned.antecedents,
+            num_prefilled=num_prefilled,
+            num_formed=self.former.num_formed - before[0],
+            num_vision_runs=self.former.num_vision_runs - before[1],
+        )
+        done.residents[planned.request.slot] = held
+        done.placed.append(held.source.at(chunk.layout.at(start), self.engine.spec))
+        done.outcomes.append(_with_patch(outcome, held.source))
+        return held
+
+    def _hold(
+        self, planned: PlannedChunk, chunk: Chunk, residents: Mapping[str, Resident]
+    ) -> Resident | Miss | None:
+        """What the choice says is held; a Miss if the store doesn't give it; None if it must be formed."""
+        choice = planned.choice
+        if choice.slot is not None:
+            return residents[choice.slot]
+        if not choice.point.is_free:
+            return None
+        canonical = self.library.canonical(chunk)
+        if isinstance(canonical, Miss):
+            return canonical
+        source: Source = Patched(canonical, None)
+        if choice.patch is not None:
+            patch = self.library.patch(chunk, choice.patch)
+            if isinstance(patch, Miss):
+                return patch
+            source = Patched(canonical, patch)
+        return Resident(source, planned.antecedents, choice.point, planned.name)
+
+    def _form(
+        self,
+        planned: PlannedChunk,
+        chunk: Chunk,
+        placed: list[ChunkKV],
+        start: int,
+        context: str,
+    ) -> Resident:
+        """Prefill behind what is placed, and keep what the chunk absorbed.
+
+        `context` names how that was made, when some of it is approximate.
+        """
+        front = concat(placed) if placed else None
+        vision = self.former.vision([chunk])
+        kv = self.engine.prefill([chunk], vision, start=start, context=front).kv
+        positions = chunk.layout.at(start)
+        clock = time.perf_counter()
+        if planned.antecedents:
+            self.former.learn(chunk, planned.antecedents, kv, positions, context)
+            if self.prefix is not None and len(planned.antecedents) > 1 and self.form_leading:
+                self.former.learn_leading(chunk, self.prefix)
+        else:
+            self.library.keep_canonical(chunk, kv.to_canonical(positions, self.engine.spec))
+        self.former.form_s += time.perf_counter() - clock
+        point = OperatingPoint.FORM if context else OperatingPoint.LEADING
+        name = served_name(chunk.digest, "formed", context) if context else chunk.digest
+        return Resident(Cached(kv, positions), planned.antecedents, point, name)
+
+
+def _with_patch(outcome: ChunkOutcome, source: Source) -> ChunkOutcome:
+    if not isinstance(source, Patched) or source.patch is None:
+        return outcome
+    return replace(outcome, patch_rank=source.patch.rank, patch_bytes=source.patch.num_bytes)
+
+
+def _name_here(resident: Resident, planned: PlannedChunk) -> str:
+    """The name of a resident's KV in this window: its own, but for a survivor's."""
+    here = resident.antecedents == planned.antecedents
+    return resident.name if here else planned.name
