@@ -63,6 +63,12 @@ def cli_page(session: nox.Session) -> None:
 
 
 @nox.session
+def demo_table(session: nox.Session) -> None:
+    """Put the figures of the last `make demo` into docs/demo.json and the README."""
+    python(session, "docs/demo_table.py")
+
+
+@nox.session
 def readme(session: nox.Session) -> None:
     """The README's own commands, the demo on few items: `nox -s readme -- 64`."""
     items = session.posargs[0] if session.posargs else "64"
