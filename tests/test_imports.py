@@ -46,10 +46,10 @@ def test_planner_and_window_work_without_torch_and_numpy() -> None:
         "import sys\n"
         "for name in ('torch', 'numpy', 'safetensors', 'jaxtyping'):\n"
         "    sys.modules[name] = None\n"
-        "from kamera.planner import Catalog, Request, RequestedChunk, plan\n"
+        "from kamera.planner import Request, RequestedChunk, StaticCatalog, plan\n"
         "from kamera.window import Slot, Window\n"
         "Window(2).admit(Slot('a', 'x')).slide()\n"
-        "print(plan(Request((RequestedChunk('a', 'x', 3),)), Catalog()).explain())"
+        "print(plan(Request((RequestedChunk('a', 'x', 3),)), StaticCatalog()).explain())"
     )
     assert run(code) == "a: form (miss: never seen)"
 

@@ -118,7 +118,11 @@ REPORT: dict[str, Any] = {
             "eta_exact": None,
             "paper": {"eta_orbit": 0.92, "eta_exact": 0.94},
         },
-        "survivor": {"kl_keep": 0.1, "paper": {"kl": 0.015}},
+        "survivor": {
+            "kl_keep": 0.1,
+            "told_by_departed": {"kl_keep": 2.0},
+            "paper": {"kl": 0.015},
+        },
         "recall": {
             "eta_stale": [0.9, -1.0],
             "eta_fresh": [0.9, 0.9],

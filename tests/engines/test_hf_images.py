@@ -260,3 +260,16 @@ def test_a_decompression_bomb_is_a_config_error(
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
         with pytest.raises(ConfigError, match="too large"):
             engine.image_chunk(path)
+
+
+def test_deep_grey_is_scaled_and_not_cut_off(engine: HFEngine) -> None:
+    """Pillow's own conversion of 16 bits to 8 turns all above 255 white."""
+    deep = np.linspace(0, 65535, 84 * 56).reshape(56, 84).astype(np.uint16)
+    shallow = Image.fromarray((deep >> 8).astype(np.uint8))
+    assert values(engine, Image.fromarray(deep)).equal(values(engine, shallow))
+
+
+@pytest.mark.parametrize("mode", ["I", "F"])
+def test_a_mode_of_no_known_range_is_refused(engine: HFEngine, mode: str) -> None:
+    with pytest.raises(ConfigError, match="no known range"):
+        engine.image_chunk(Image.new(mode, (84, 56), 1000))

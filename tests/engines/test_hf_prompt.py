@@ -169,3 +169,34 @@ def test_parts_that_are_not_served_are_refused(engine: HFEngine, part: dict[str,
 def test_an_empty_text_chunk_is_refused(engine: HFEngine) -> None:
     with pytest.raises(ConfigError, match="Empty text"):
         engine.text_chunk("")
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        [{"content": "hello"}],
+        [{"role": "user"}],
+        [{"role": "user", "content": None}],
+        [{"role": "user", "content": {"type": "image", "image": "a.png"}}],
+        [{"role": "user", "content": [{"type": "text"}]}],
+        [{"role": "user", "content": ["hello"]}],
+        [{"role": "user", "content": "\ud800"}],
+    ],
+    ids=repr,
+)
+def test_messages_of_another_form_are_refused(engine: HFEngine, messages: Any) -> None:
+    """A template renders some of these as nothing at all: the model would never see them."""
+    with pytest.raises(ConfigError):
+        engine.prompt(messages)
+
+
+def test_a_question_that_is_not_unicode_is_refused(engine: HFEngine) -> None:
+    with pytest.raises(ConfigError, match="Unicode"):
+        engine.frame("\ud800")
+
+
+@pytest.mark.parametrize("options", [{"dtype": "foo"}, {"device": "foo"}], ids=repr)
+def test_a_dtype_or_device_that_is_none_is_refused(tiny: Any, options: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="foo"):
+        HFEngine.from_pretrained(tiny, **options)

@@ -440,6 +440,19 @@ def test_settings_that_cannot_be_are_refused(field: str, value: int) -> None:
         SessionSettings(**{field: value})
 
 
+def test_chunks_of_another_model_or_tenant_are_refused(
+    open_session: Any, bf16_engine: HFEngine, engine: HFEngine, picture: Any
+) -> None:
+    session = open_session(tenant="us")
+    for theirs in (
+        bf16_engine.image_chunk(shown(picture, "a"), tenant="us"),
+        engine.image_chunk(shown(picture, "a"), tenant="them"),
+    ):
+        with pytest.raises(ConfigError, match="expected one"):
+            session.show([theirs])
+    session.show([engine.image_chunk(shown(picture, "a"), tenant="us")])
+
+
 def test_open_refuses_bad_folders_and_settings_before_it_loads(tmp_path: Any, tiny: Any) -> None:
     with pytest.raises(ConfigError, match=r"config\.json"):
         Session.open(tmp_path)

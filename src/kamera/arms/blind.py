@@ -31,7 +31,7 @@ class Blind(Arm):
     def serve(self, request: ArmRequest) -> Served:
         """Relocate and compose."""
         clock, runs = time.perf_counter(), self.bench.engine.num_vision_runs
-        new = [chunk for chunk in request.cached if chunk.digest not in self._known]
+        new = {c.digest: c.num_tokens for c in request.cached if c.digest not in self._known}
         self.prepare(request)
         placed, start = [], 0
         for chunk in request.cached:
@@ -41,7 +41,7 @@ class Blind(Arm):
         out = self.bench.finish(request, concat(placed))
         return Served(
             out.logits,
-            num_prefilled=sum(chunk.num_tokens for chunk in new),
+            num_prefilled=sum(new.values()),
             num_vision_runs=self.bench.engine.num_vision_runs - runs,
             ttft_s=time.perf_counter() - clock,
         )

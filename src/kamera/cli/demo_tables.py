@@ -69,6 +69,7 @@ def _windows(windows: dict[str, dict[str, Any]]) -> Table:
         ("reorder: η of the orbit patch", orbit["eta_orbit"], paper["orbit"]["eta_orbit"]),
         ("reorder: η of the ordering's own", orbit["eta_exact"], paper["orbit"]["eta_exact"]),
         ("slide: KL of a kept survivor", survivor["kl_keep"], paper["survivor"]["kl"]),
+        ("the same, its answer in what left", survivor["told_by_departed"]["kl_keep"], None),
         ("recall: η of the stale patch", recall["eta_stale"][-1], paper["recall"]["eta_stale"]),
         ("recall: η of a fresh patch", recall["eta_fresh"][-1], paper["recall"]["eta_fresh"]),
     ):

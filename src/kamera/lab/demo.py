@@ -52,7 +52,7 @@ def run(
         }
         report["operator"] = operator_figures(session, report["tasks"])
         report["windows"] = window_figures(session, max(1, num_items // 4), progress)
-    report["replay"] = replay_figures(out / "replay", folder, progress)
+    report["replay"] = replay_figures(out / "replay", model, progress)
     draw_tasks(report["tasks"], out / "tasks.png")
     (out / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     return report
@@ -78,7 +78,7 @@ def window_figures(session: Session, num_items: int, progress: Progress | None) 
     }
 
 
-def replay_figures(out: Path, model: Path, progress: Progress | None) -> dict[str, Any]:
+def replay_figures(out: Path, model: Path | None, progress: Progress | None) -> dict[str, Any]:
     """A window that slides over views of two real photographs."""
     frames = write_views(out / "frames")
     return replay(ReplaySettings(source=frames, model=model, out=out), progress=progress)

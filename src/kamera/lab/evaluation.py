@@ -82,8 +82,9 @@ def serve_item(
     for arm in arms:
         arm.reset()
         arm.prepare(request)
-        if isinstance(arm, Kamera):  # first sight forms; the window is emptied, the store stays
+        if isinstance(arm, Kamera | PrefixCache):  # the first sight, on which they learn
             arm.serve(request)
+        if isinstance(arm, Kamera):  # the window is emptied, the store stays
             arm.reset()
         served = arm.serve(request)
         reference = served.logits if reference is None else reference

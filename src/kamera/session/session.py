@@ -113,6 +113,8 @@ class Session:
         """
         chunk = self.engine.image_chunk(image, tenant=self.settings.tenant)
         slot = Slot(self._free_name() if name is None else name, chunk.digest)
+        if not isinstance(slot.name, str):
+            raise ConfigError(f"Invalid name: expected text, got {slot.name!r:.80}")
         if slot.name == PREFIX:
             raise ConfigError(
                 f"Name {PREFIX!r} is taken: it names the pinned prefix; choose another"
@@ -149,9 +151,13 @@ class Session:
         """Make the window hold exactly these images, in this order: what a stateless request asks for.
 
         Takes paths, PIL images or chunks. Each is named by its digest, and by its count when it repeats.
+
+        Raises:
+            ConfigError: more than the window holds, an image that can't be read, or a chunk that another
+                model or tenant made.
         """
         chunks = [
-            image
+            self._own(image)
             if isinstance(image, Chunk)
             else self.engine.image_chunk(image, tenant=self.settings.tenant)
             for image in images
@@ -213,12 +219,27 @@ class Session:
         clock, formed_s = time.perf_counter(), self._former.form_s
         carried = self._carrier.carry(self.plan(window), self._residents)
         left = tuple(name for name in self.window.names if name not in window.names)
-        self.window, self._residents = window, carried.residents
-        self._placed, self._context = carried.placed, None
         form_s = self._former.form_s - formed_s
         path_s = time.perf_counter() - clock - form_s
-        self._last = Outcome(verb, tuple(carried.outcomes), left, path_s, form_s)
-        return self._last
+        outcome = Outcome(verb, tuple(carried.outcomes), left, path_s, form_s)
+        # Plain stores with no call between them: an interrupt can't leave half of them done.
+        self._placed, self._context, self._last = carried.placed, None, outcome
+        self.window, self._residents = window, carried.residents
+        return outcome
+
+    def _own(self, chunk: Chunk) -> Chunk:
+        """The chunk, if this session's model and tenant made it: its name stands for their KV alone."""
+        if chunk.key.model != self.engine.model_key:
+            raise ConfigError(
+                f"Chunk {chunk.digest[:12]} was made for another model, or for this one in another dtype: "
+                "expected one that this session's engine made"
+            )
+        if chunk.key.tenant != self.settings.tenant:
+            raise ConfigError(
+                f"Chunk {chunk.digest[:12]} is tenant {chunk.key.tenant!r}'s: expected one of "
+                f"{self.settings.tenant!r}, this session's"
+            )
+        return chunk
 
     def _free_name(self) -> str:
         """`chunk-N` for the lowest N, from the count of the known ones on, that isn't taken."""

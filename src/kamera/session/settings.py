@@ -26,6 +26,10 @@ class SessionSettings:
     tenant: str | None = None
 
     def __post_init__(self) -> None:
+        for name in ("capacity", "rank", "max_orderings"):
+            value = getattr(self, name)
+            if type(value) is not int and not (name == "capacity" and value is None):
+                raise ConfigError(f"Invalid {name}: expected a whole number, got {value!r:.80}")
         if self.capacity is not None and self.capacity < 1:
             raise ConfigError(
                 f"Invalid window capacity: expected at least 1 chunk, or None for no bound, "

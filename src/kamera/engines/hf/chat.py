@@ -20,16 +20,44 @@ def split_text(rendered: str, family: Family) -> list[str]:
     return [piece for piece in re.split(f"({wrapped})", rendered) if piece]
 
 
+def check_text(text: Any) -> None:
+    """Refuse what a template would render as something else, and what no tokenizer reads.
+
+    Raises:
+        ConfigError: not a string, or one that isn't valid Unicode.
+    """
+    if not isinstance(text, str):
+        raise ConfigError(f"Not a text: expected a string, got {type(text).__qualname__}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"Invalid text {text!r:.80}: expected valid Unicode, {error}") from None
+
+
 def images_of(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
     """The images of a chat request, in the order in which they are rendered.
 
     Raises:
-        ConfigError: a part of a kind that isn't served, or an image part without an image.
+        ConfigError: no message, one of another form than role and content, a part of a kind that isn't
+            served, or an image part without an image.
     """
+    if not isinstance(messages, list | tuple) or not messages:
+        raise ConfigError(
+            f"Invalid messages: expected a list of at least one, got {messages!r:.80}"
+        )
     found = []
     for message in messages:
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            raise ConfigError(
+                f"Invalid message: expected a mapping with a role and content, got {message!r:.80}"
+            )
         content = message.get("content")
-        for part in content if isinstance(content, list) else ():
+        if not isinstance(content, list):
+            check_text(content)  # a template renders some other things as nothing at all
+            continue
+        for part in content:
+            if not isinstance(part, Mapping):
+                raise ConfigError(f"Invalid part: expected a mapping with a type, got {part!r:.80}")
             kind = part.get("type")
             if kind == "image":
                 if part.get("image") is None:
@@ -38,6 +66,8 @@ def images_of(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
                         f"image or a path}}, got the keys {sorted(part)}"
                     )
                 found.append(part["image"])
-            elif kind != "text":
+            elif kind == "text":
+                check_text(part.get("text"))
+            else:
                 raise ConfigError(f"Unsupported part {kind!r}: expected 'text' or 'image'")
     return found

@@ -17,7 +17,7 @@ from kamera.channels import ChunkKV
 from kamera.chunk import Chunk
 from kamera.engines.contract import Generated, Prefilled, Prompt, Vision
 from kamera.engines.hf import cache as kv_cache
-from kamera.engines.hf.chat import images_of, split_text
+from kamera.engines.hf.chat import check_text, images_of, split_text
 from kamera.engines.hf.families import FAMILIES, family_of
 from kamera.engines.hf.identity import model_key
 from kamera.engines.hf.images import open_image, process
@@ -48,12 +48,6 @@ class HFEngine:
                 "another model's."
             )
         self._vision_tokens = frozenset((*self._wrapper, model.config.video_token_id))
-        if self._wrapper[1] != model.config.image_token_id:
-            raise ConfigError(
-                f"The tokenizer reads {self.family.image_pad} as {self._wrapper[1]}, the model expects "
-                f"{model.config.image_token_id}: expected the tokenizer files of this checkpoint in "
-                f"{folder}"
-            )
 
     @classmethod
     def from_pretrained(
@@ -62,7 +56,7 @@ class HFEngine:
         """Load a checkpoint from a local folder.
 
         Raises:
-            ConfigError: the folder isn't a checkpoint.
+            ConfigError: the folder isn't a checkpoint, or there is no such dtype or device.
             UnsupportedModelError: its model type, rotary scheme or layers can't be served.
         """
         path = Path(folder)
@@ -83,9 +77,15 @@ class HFEngine:
             model = AutoModelForImageTextToText.from_pretrained(path, dtype=dtype)
             tokenizer = AutoTokenizer.from_pretrained(path)
             images = AutoImageProcessor.from_pretrained(path, backend="pil")
-        except (ValueError, OSError, KeyError, SafetensorError) as error:
+        except (ValueError, OSError, KeyError, AttributeError, SafetensorError) as error:
             raise ConfigError(f"Can't load the checkpoint in {path}: {error}") from error
-        return cls(model.to(device), tokenizer, images, path)
+        try:
+            model = model.to(device)
+        except (RuntimeError, AssertionError) as error:
+            raise ConfigError(
+                f"Can't use the device {device!r}: {str(error).splitlines()[0]}"
+            ) from error
+        return cls(model, tokenizer, images, path)
 
     @property
     def model_key(self) -> ModelKey:
@@ -106,12 +106,13 @@ class HFEngine:
         """Split a chat request into chunks, wrapper tokens included, and a tail.
 
         Raises:
-            ConfigError: nothing stands behind the last image, or a part isn't text or an image.
+            ConfigError: messages of another form, nothing behind the last image, or a part that isn't
+                text or an image.
         """
+        images = images_of(messages)
         rendered = self.tokenizer.apply_chat_template(
             list(messages), tokenize=False, add_generation_prompt=True
         )
-        images = images_of(messages)
         wrapped = self.family.vision_start + self.family.image_pad + self.family.vision_end
         pieces = split_text(rendered, self.family)
         if pieces[-1] == wrapped:
@@ -134,8 +135,10 @@ class HFEngine:
         """What the chat template writes around a user turn's images: the pinned prefix, and the tail.
 
         Raises:
-            ConfigError: the template writes no text behind an image, or the question holds a wrapper.
+            ConfigError: the template writes no text behind an image, or the question isn't a text or
+                holds a wrapper.
         """
+        check_text(question)
         content = [{"type": "image"}, {"type": "text", "text": question}]
         rendered = self.tokenizer.apply_chat_template(
             [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
@@ -157,6 +160,7 @@ class HFEngine:
             ConfigError: the text makes no token, or holds a vision token: it would stand for an image
                 that isn't there.
         """
+        check_text(text)
         ids = tuple(self.tokenizer(text, add_special_tokens=False).input_ids)
         if not ids:
             raise ConfigError(f"Empty text chunk: expected text that makes a token, got {text!r}")
@@ -210,7 +214,7 @@ class HFEngine:
         self, tail: Chunk, *, start: int, context: ChunkKV | None, max_new_tokens: int
     ) -> Generated:
         """Prefill the tail behind `context` and decode greedily, positions given explicitly."""
-        if max_new_tokens < 1:
+        if type(max_new_tokens) is not int or max_new_tokens < 1:
             raise ConfigError(f"Invalid max_new_tokens: expected at least 1, got {max_new_tokens}")
         clock = time.perf_counter()
         cache = kv_cache.write(context)

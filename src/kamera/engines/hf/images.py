@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from kamera.chunk import Pixels
@@ -112,11 +113,33 @@ def _upright(image: Image.Image, orientation: int) -> Image.Image:
 
 
 def _opaque(image: Image.Image) -> tuple[Image.Image, str]:
+    image = _eight_bit(image)
     if image.mode in ("RGBA", "RGBa", "LA", "PA") or "transparency" in image.info:
         layer = image.convert("RGBA")
         white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
         return Image.alpha_composite(white, layer).convert("RGB"), "on white"
     return image.convert("RGB"), "none"
+
+
+def _eight_bit(image: Image.Image) -> Image.Image:
+    """Deep grey scaled down to 8 bits: Pillow's own conversion cuts it off at 255, so that most is white.
+
+    Raises:
+        ValueError: a mode whose values have no known range.
+    """
+    if image.mode.startswith("I;16"):
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.mode == "F" or (image.mode == "I" and not _within_bytes(image)):
+        raise ValueError(
+            f"mode {image.mode} has no known range, and its values would be cut off at 0 and 255; convert "
+            "it to L or RGB"
+        )
+    return image
+
+
+def _within_bytes(image: Image.Image) -> bool:
+    values = np.asarray(image)
+    return bool(values.min() >= 0 and values.max() <= 255)
 
 
 def _palette(image: Image.Image) -> bytes | None:

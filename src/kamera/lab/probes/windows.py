@@ -105,15 +105,34 @@ def probe_orbit(
 
 
 def probe_survivor(
-    engine: HFEngine, num_items: int, *, rank: int = 64, progress: Progress | None = None
+    engine: HFEngine, num_items: int, *, rank: int = 16, progress: Progress | None = None
 ) -> dict[str, Any]:
-    """The head legend leaves; what stays is relocated as it was conditioned, or given a removal patch."""
+    """The head legend leaves; what stays is relocated as it was conditioned, or given a removal patch.
+
+    Twice: the item's color is in the legend that stays, and (`told_by_departed`) in the one that left,
+    whose digit the survivor still holds.
+    """
+    stays = _survivor(engine, _items(num_items, 2, 2), rank, progress)
+    left = _survivor(engine, _items(num_items, 2, 2, told_by=0), rank, progress)
+    told = ("kl_keep", "kl_blind", "eta_keep", "agreement_keep")
+    return {
+        **stays,
+        "told_by_departed": {name: left[name] for name in told},
+        "rank": rank,
+        "n": num_items,
+        "paper": PAPER["survivor"],
+    }
+
+
+def _survivor(
+    engine: HFEngine, items: Sequence[list[Any]], rank: int, progress: Progress | None
+) -> dict[str, Any]:
     probe = Probe(engine, Workbench(engine))
     prefix, tail = engine.frame(binding.QUESTION)
     assert prefix is not None
     kls: dict[str, list[float]] = {"blind": [], "keep": [], "removal": []}
     answers: dict[str, list[int]] = {"blind": [], "keep": [], "reference": []}
-    for number, item in enumerate(_items(num_items, 2, 2)):
+    for number, item in enumerate(items):
         first, second, target = probe.chunks(item)
         long, short = [prefix, first, second, target], [prefix, second, target]
         reference = probe.reference(short, tail)
@@ -133,7 +152,7 @@ def probe_survivor(
             if name in answers:
                 answers[name].append(int(logits.argmax()))
         answers["reference"].append(int(reference.argmax()))
-        _done(probe, progress, "survivor", number, num_items)
+        _done(probe, progress, "survivor", number, len(items))
     same = np.mean(np.array(answers["keep"]) == np.array(answers["reference"]))
     return {
         "kl_keep": float(np.mean(kls["keep"])),
@@ -142,9 +161,6 @@ def probe_survivor(
         "eta_keep": eta(kls["keep"], kls["blind"]),
         "eta_removal": eta(kls["removal"], kls["keep"]),
         "agreement_keep": float(same),
-        "rank": rank,
-        "n": num_items,
-        "paper": PAPER["survivor"],
     }
 
 
@@ -197,13 +213,15 @@ def _rng(number: int) -> np.random.Generator:
     return np.random.default_rng([7, number])
 
 
-def _items(num_items: int, num_frames: int, per_frame: int) -> list[list[Any]]:
-    """Legend frames and an item whose color is in the last of them."""
+def _items(
+    num_items: int, num_frames: int, per_frame: int, *, told_by: int = -1
+) -> list[list[Any]]:
+    """Legend frames and an item whose color is in one of them, the last unless `told_by` says another."""
     items = []
     for number in range(num_items):
         rng = _rng(number)
         before = legends(rng, "test", num_frames=num_frames, num_entries=num_frames * per_frame)
-        colors = [tile.color for tile in before[-1].tiles]
+        colors = [tile.color for tile in before[told_by].tiles]
         items.append([*before, any_item(rng, "test", colors)])
     return items
 
