@@ -103,6 +103,19 @@ def test_a_bad_rank_or_deficit_is_refused(fit):
         fit(delta[:, :0], 2)
 
 
+@pytest.mark.parametrize("shape", [(2, 9, 24), (2, 31, 8)])
+def test_a_truncated_patch_is_the_one_fitted_at_that_rank(shape):
+    delta = {"k": torch.randn(shape), "v": torch.randn(shape)}
+    whole = form_patch(delta, "a")
+    for rank in (1, 3, None):
+        cut, fitted = whole.truncate(rank), form_patch(delta, "a", rank)
+        assert cut.rank == fitted.rank
+        for name, factors in cut.factors.items():
+            assert torch.allclose(factors.product(), fitted.factors[name].product(), atol=1e-6)
+    with pytest.raises(ConfigError, match="rank"):
+        whole.truncate(0)
+
+
 def test_a_formed_patch_names_its_antecedent_and_counts_its_bytes():
     deltas = {"k": steep_delta(9, 12), "v": steep_delta(9, 12, seed=1)}
     patch = form_patch(deltas, "key-of-A", rank=4)

@@ -8,7 +8,7 @@ from kamera.arms.contract import Arm, ArmRequest, Served
 from kamera.arms.workbench import Workbench
 from kamera.channels import concat
 from kamera.identity import AntecedentKey
-from kamera.patch import Patch, apply, form_patch
+from kamera.patch import Patch, apply
 
 
 class Patched(Arm):
@@ -28,8 +28,7 @@ class Patched(Arm):
         for index, chunk in enumerate(request.cached):
             antecedent = AntecedentKey(tuple(c.digest for c in request.cached[:index])).digest
             if (chunk.digest, antecedent) not in self._patches:
-                delta = self.bench.delta(request.cached, index)
-                patch = form_patch(delta, antecedent, self.rank)
+                patch = self.bench.patch(request.cached, index).truncate(self.rank)
                 self._patches[chunk.digest, antecedent] = patch
 
     def serve(self, request: ArmRequest) -> Served:

@@ -12,7 +12,8 @@ from kamera.arms.contract import ArmRequest
 from kamera.channels import ChunkKV
 from kamera.chunk import Chunk
 from kamera.engines.contract import Engine, Prefilled
-from kamera.patch import Deficits, deficit
+from kamera.identity import AntecedentKey
+from kamera.patch import Deficits, Patch, deficit, form_patch
 
 
 @dataclass
@@ -23,12 +24,14 @@ class Workbench:
     _vision: dict[str, Tensor] = field(default_factory=dict)
     _canonical: dict[str, ChunkKV] = field(default_factory=dict)
     _full: dict[tuple[str, ...], Prefilled] = field(default_factory=dict)
+    _patches: dict[tuple[str, ...], Patch] = field(default_factory=dict)
 
     def clear(self) -> None:
         """Forget everything."""
         self._vision.clear()
         self._canonical.clear()
         self._full.clear()
+        self._patches.clear()
 
     def vision(self, chunks: Sequence[Chunk]) -> dict[str, Tensor]:
         """Embeddings of the image chunks."""
@@ -64,6 +67,14 @@ class Workbench:
         placed = self.conditioned(chunks, index)
         wide = placed.to_canonical(chunk.layout.at(start), self.engine.spec, torch.float32)
         return deficit(wide, self.canonical(chunk))
+
+    def patch(self, chunks: Sequence[Chunk], index: int) -> Patch:
+        """The full-rank patch of chunk `index` behind those before it; lower ranks are its truncations."""
+        digests = tuple(chunk.digest for chunk in chunks[: index + 1])
+        if digests not in self._patches:
+            key = AntecedentKey(digests[:-1]).digest
+            self._patches[digests] = form_patch(self.delta(chunks, index), key)
+        return self._patches[digests]
 
     def finish(self, request: ArmRequest, context: ChunkKV) -> Prefilled:
         """Prefill the tail behind a composed window."""

@@ -59,6 +59,12 @@ class Factors:
         """The factors in another dtype; the same tensors when it is already theirs."""
         return Factors(self.u.to(dtype), self.vt.to(dtype))
 
+    def truncate(self, rank: int | None) -> "Factors":
+        """The first `rank` directions, as views: a fit orders them by energy. None keeps all."""
+        if rank is not None and rank < 1:
+            raise ConfigError(f"Invalid rank: expected >= 1, or None for all, got {rank}")
+        return Factors(self.u[..., :rank], self.vt[:, :rank])
+
     def product(self, dtype: torch.dtype = torch.float32) -> Float[Tensor, "L T F"]:
         """U_m V_mᵀ, multiplied and returned in `dtype`."""
         return self.u.to(dtype) @ self.vt.to(dtype)
@@ -106,6 +112,11 @@ class Patch:
     def num_bytes(self) -> int:
         """Bytes of the factors of all channels."""
         return sum(factors.num_bytes for factors in self.factors.values())
+
+    def truncate(self, rank: int | None) -> "Patch":
+        """The patch of this rank: what fitting at it would give. None keeps all."""
+        factors = {name: factors.truncate(rank) for name, factors in self.factors.items()}
+        return Patch(factors, self.antecedent, self.kind)
 
     def to(self, dtype: torch.dtype) -> "Patch":
         """The patch with its factors in another dtype, e.g. bf16 to halve its bytes."""
