@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -56,6 +57,10 @@ class Engine(Protocol):
     @property
     def spec(self) -> RopeSpec:
         """The model's rotary scheme."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the KV that `prefill` gives and takes lies."""
 
     @property
     def num_vision_runs(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from kamera.channels import ChunkKV
@@ -20,25 +21,28 @@ Attributes = dict[str, Attribute]
 
 PATCH_VERSION = 1
 VISION_VERSION = 1
+CPU = torch.device("cpu")
 
 
 @dataclass
 class Library:
     """Typed reads and writes. A read gives the value, or the `Miss` that says why there is none.
 
-    `misses` counts those reasons, by the kind of what was asked for.
+    The store keeps tensors on the CPU; what is read is given on `device`. `misses` counts those reasons,
+    by the kind of what was asked for.
     """
 
     store: Store
     model: str
     tenant: str | None
     rank: int
+    device: torch.device = CPU
     misses: dict[str, int] = field(default_factory=dict)
 
     def canonical(self, chunk: Chunk) -> ChunkKV | Miss:
         """KV(B given nothing), un-rotated."""
         found = self._get(self._canonical_key(chunk), chunk.num_tokens)
-        return found if isinstance(found, Miss) else ChunkKV(found.entry.tensors)
+        return found if isinstance(found, Miss) else ChunkKV(self._here(found))
 
     def keep_canonical(self, chunk: Chunk, kv: ChunkKV) -> None:
         """Store a canonical."""
@@ -51,7 +55,7 @@ class Library:
         found = self._get(key, chunk.num_tokens)
         if isinstance(found, Miss):
             return found
-        tensors, attributes = found.entry.tensors, found.entry.attributes
+        tensors, attributes = self._here(found), found.entry.attributes
         names = {name.split(".")[0] for name in tensors}
         factors = {n: Factors(tensors[f"{n}.u"], tensors[f"{n}.vt"]) for n in sorted(names)}
         kind: Literal["exact", "orbit"] = "orbit" if record.kind == "orbit" else "exact"
@@ -86,7 +90,7 @@ class Library:
     def vision(self, chunk: Chunk) -> Tensor | Miss:
         """The vision embeddings of an image chunk."""
         found = self._get(self._vision_key(chunk))
-        return found if isinstance(found, Miss) else found.entry.tensors["embeddings"]
+        return found if isinstance(found, Miss) else self._here(found)["embeddings"]
 
     def keep_vision(self, chunk: Chunk, embeddings: Tensor) -> None:
         """Store vision embeddings, apart from any KV."""
@@ -132,6 +136,9 @@ class Library:
             "images": [content.digest for content in chunk.key.contents],
         }
         return EntryKey("vision", digest("kamera.vision", VISION_VERSION, identity))
+
+    def _here(self, hit: Hit) -> dict[str, Tensor]:
+        return {name: tensor.to(self.device) for name, tensor in hit.entry.tensors.items()}
 
     def _get(self, key: EntryKey, num_tokens: int | None = None) -> Hit | Miss:
         """An entry; one whose KV isn't of `num_tokens` tokens is a miss, whatever its digest says."""

@@ -48,7 +48,7 @@ class Session:
         self.settings = settings or SessionSettings()
         self.window = Window(self.settings.capacity)
         tenant, rank = self.settings.tenant, self.settings.rank
-        self.library = Library(store, engine.model_key.digest, tenant, rank)
+        self.library = Library(store, engine.model_key.digest, tenant, rank, engine.device)
         self._former = Former(engine, self.library, rank)
         self._prefix, _ = engine.frame("?", tenant=tenant)
         self._chunks: dict[str, Chunk] = {}

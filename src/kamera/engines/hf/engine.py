@@ -98,6 +98,11 @@ class HFEngine:
         return self._spec
 
     @property
+    def device(self) -> torch.device:
+        """The model's device."""
+        return torch.device(self.model.device)
+
+    @property
     def num_vision_runs(self) -> int:
         """Images that the vision tower ran over since the engine was made."""
         return self._num_vision_runs
