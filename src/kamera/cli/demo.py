@@ -16,12 +16,21 @@ def demo(
     num_items: Annotated[
         int, typer.Option("--items", min=1, help="Items of each task that are asked.")
     ] = 256,
+    threads: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Threads of torch; the packaged model is too small to gain from more."
+        ),
+    ] = 1,
     model: Annotated[
         Path | None, typer.Option(help="Checkpoint folder; the packaged nano-gqa if not given.")
     ] = None,
 ) -> None:
     """Blind reuse loses what a frame absorbed; the patch gives it back. See it on the packaged model."""
     with clear_errors():
+        import torch
+
+        torch.set_num_threads(threads)
         from kamera.lab.demo import run
 
         with bar() as progress:

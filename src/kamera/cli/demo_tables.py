@@ -38,12 +38,12 @@ def _tasks(tasks: dict[str, dict[str, Any]]) -> Table:
         (
             "re-\nprefill",
             "blind\nreuse",
-            "patch\nrank 4",
-            "patch\nrank 16",
+            "patch\nm = 4",
+            "patch\nm = 16",
             "KL\nblind",
-            "KL\nrank 16",
-            "η\nrank 16",
-            "kamera\nagrees",
+            "KL\nm = 16",
+            "η\nm = 16",
+            "kamera\nsame",
         ),
     )
     for name, arms in tasks.items():

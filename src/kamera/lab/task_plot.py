@@ -32,7 +32,7 @@ def _bars(axes: Any, tasks: dict[str, dict[str, Any]]) -> None:
         bars = axes.bar(at, heights, width, label=arm, color=color)
         axes.bar_label(bars, fmt="%.2f", fontsize=8, padding=2)
     axes.set_xticks(range(len(tasks)), [name.replace("_", " ") for name in tasks])
-    axes.set_ylim(0, 1.12)
+    axes.set_ylim(0, 1.25)
     axes.set_ylabel("accuracy on test items")
     axes.set_title("Blind reuse loses what was bound; the patch gives it back")
     axes.legend(loc="upper right", ncols=3, fontsize=8, framealpha=0.9)
