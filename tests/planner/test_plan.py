@@ -229,6 +229,13 @@ def test_a_patch_formed_behind_approximate_kv_is_served_behind_the_same_alone() 
     assert plan(request(P, A, B), StaticCatalog(orbited)).chunks[2].choice.point is FORM
 
 
+def test_a_window_that_must_forget_keeps_no_survivor() -> None:
+    catalog = StaticCatalog({P: known(), C: known(held(P)), B: known(held(P, A, C))})
+    window = request(P, C, B)
+    assert plan(window, catalog).chunks[2].choice.point is SURVIVOR
+    assert plan(replace(window, keep_survivors=False), catalog).chunks[2].choice.point is FORM
+
+
 def test_held_approximate_kv_keeps_its_lane_and_its_name() -> None:
     kept = ConditionedRecord((P,), "here", ORBIT, "name")
     made = plan(request(P, A), StaticCatalog({P: known(), A: known(kept)})).chunks[1]

@@ -506,6 +506,17 @@ def test_a_patch_formed_behind_a_stale_context_is_never_served_as_exact(
     assert error(second) <= EXACT
 
 
+def test_a_session_that_must_forget_forms_what_would_survive(
+    open_session: Any, picture: Any
+) -> None:
+    session = open_session(keep_survivors=False, rank=1000)
+    admit_all(session, picture, "abc")
+    slid = session.slide()
+    assert points(slid) == {"prefix": "leading", "b": "exact", "c": "form"}
+    assert slid["c"].num_prefilled == slid["c"].num_tokens
+    assert error(session) <= EXACT
+
+
 def test_outcomes_add_up_and_explain(open_session: Any, picture: Any) -> None:
     session = open_session()
     outcome = admit_all(session, picture, "ab")[1]

@@ -22,6 +22,8 @@ class Situation:
     """Whether the first antecedent is the pinned prefix, which never leaves."""
     context: str = ""
     """Names how what stands in front was made; empty when it is all exact."""
+    keep_survivors: bool = True
+    """Whether a chunk may keep what it absorbed of antecedents that left."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ def orbit(situation: Situation) -> Choice | None:
 
 def survivor(situation: Situation) -> Choice | None:
     """The head of what it was conditioned on has left; the rest stands in the same order."""
+    if not situation.keep_survivors:
+        return None
     here = situation.antecedents
     for held in situation.record.conditioned:
         if _head_left(held.antecedents, here, situation.pinned):

@@ -20,10 +20,15 @@ class RequestedChunk:
 
 @dataclass(frozen=True)
 class Request:
-    """The chunks that are wanted, in window order. `pinned`: the first is the pinned prefix."""
+    """The chunks that are wanted, in window order.
+
+    `pinned`: the first is the pinned prefix. `keep_survivors`: whether a chunk may keep what it absorbed
+    of antecedents that left.
+    """
 
     chunks: tuple[RequestedChunk, ...]
     pinned: bool = False
+    keep_survivors: bool = True
 
     def __post_init__(self) -> None:
         slots = [chunk.slot for chunk in self.chunks]
@@ -80,7 +85,14 @@ def plan(request: Request, catalog: Catalog) -> Plan:
         antecedents = request.antecedents(index)
         context = "" if names == list(antecedents) else context_of(names)
         record = catalog.of(chunk.chunk, antecedents, context)
-        situation = Situation(chunk.num_tokens, antecedents, record, request.pinned, context)
+        situation = Situation(
+            chunk.num_tokens,
+            antecedents,
+            record,
+            request.pinned,
+            context,
+            request.keep_survivors,
+        )
         choice = next(choice for lane in MENU if (choice := lane(situation)) is not None)
         planned.append(PlannedChunk(chunk, antecedents, choice, context))
         names.append(planned[-1].name)

@@ -262,6 +262,7 @@ class Session:
                 for name, chunk in zip(names, order, strict=True)
             ),
             pinned=self._prefix is not None,
+            keep_survivors=self.settings.keep_survivors,
         )
 
     def _catalog(self, window: Window) -> Catalog:

@@ -14,6 +14,9 @@ class SessionSettings:
         rank: patch rank m; clipped to a chunk's full rank.
         form_leading: when a chunk is formed behind others, also form its patch behind the prefix
             alone (one short forward), so that it leads the window exactly once the others have left.
+        keep_survivors: a chunk whose head antecedents left keeps what it absorbed of them and is
+            relocated for free (paper section 5). False forms it again behind what is left: right where the
+            window must forget, at the cost of a prefill.
         max_orderings: orderings that an orbit patch is averaged over; all of them up to this many,
             a seeded sample above (paper section 5: all for K <= 4, 24 of 720 for K = 6).
         tenant: whose data this is, named by the operator; part of every key.
@@ -22,6 +25,7 @@ class SessionSettings:
     capacity: int | None = None
     rank: int = 16
     form_leading: bool = True
+    keep_survivors: bool = True
     max_orderings: int = 24
     tenant: str | None = None
 
