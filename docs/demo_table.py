@@ -13,6 +13,11 @@ REPORT = ROOT / "build" / "demo" / "report.json"
 FIGURES = Path(__file__).parent / "demo.json"
 README = ROOT / "README.md"
 START, END = "<!-- demo table -->", "<!-- /demo table -->"
+FORMED = (
+    "*Formed off the path*: forwards that make canonicals and patches, which can run after the answer.",
+    "They are paid once for a chunk behind an antecedent, so a short run like this one forms more than",
+    "it saves; a second run on the same store forms nothing that it finds.",
+)
 ARMS = ("re-prefill", "blind", "patch 1", "patch 4", "patch 16")
 
 
@@ -82,7 +87,7 @@ def _replay(replay: dict[str, Any]) -> list[str]:
             f"| {total['num_vision_runs']} | {1000 * total['median_ttft_s']:.0f} ms "
             f"| {total['num_same_answers']}/{total['num_steps']} |"
         )
-    return lines
+    return [*lines, "", *FORMED]
 
 
 def readme(text: str, figures: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from session_reference import QUESTION, admit_all, ask, costs, error, kl, points, shown, truth
 
+import kamera
 from kamera.chunk import Chunk
 from kamera.engines.hf import HFEngine
 from kamera.errors import ChunkNotFoundError, ConfigError
@@ -458,7 +459,7 @@ def test_open_refuses_bad_folders_and_settings_before_it_loads(tmp_path: Any, ti
         Session.open(tmp_path)
     with pytest.raises(ConfigError, match="rank"):
         Session.open(tiny, rank=0)
-    with pytest.raises(TypeError, match="rnak"):
+    with pytest.raises(ConfigError, match="rnak"):
         Session.open(tiny, rnak=3)
     (tmp_path / "file").write_text("in the way")
     with pytest.raises((ConfigError, OSError, sqlite3.Error)):
@@ -504,6 +505,11 @@ def test_a_patch_formed_behind_a_stale_context_is_never_served_as_exact(
     outcome = second.show([shown(picture, name) for name in "bcd"])
     assert "survivor" not in points(outcome).values()
     assert error(second) <= EXACT
+
+
+def test_an_unknown_setting_names_the_nearest_before_anything_is_loaded() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'capacity'"):
+        kamera.Session.open("nowhere", capcity=2)
 
 
 def test_a_session_that_must_forget_forms_what_would_survive(

@@ -105,9 +105,14 @@ def test_recall_of_a_full_window_counts_the_index_after_the_oldest_left() -> Non
         window("ab", "x", 2).recall("x", 2)
 
 
+def test_reorder_refuses_a_text_for_a_list() -> None:
+    with pytest.raises(ConfigError, match="list of names"):
+        window("ab").reorder("ab")
+
+
 @pytest.mark.parametrize("name", ["a", "nobody"])
 def test_recall_refuses_what_has_not_left(name: str) -> None:
-    with pytest.raises(ChunkNotFoundError, match="evicted"):
+    with pytest.raises(ChunkNotFoundError, match=r"evicted|is in the window"):
         window("a", "x").recall(name)
 
 

@@ -24,7 +24,12 @@ def bar() -> Iterator[Callable[[str, int, int], None]]:
     with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
         task = progress.add_task("load", total=None)
 
+        said: set[str] = set()
+
         def tell(label: str, done: int, total: int) -> None:
+            if quiet and label not in said:  # a log gets one line for each thing that is begun
+                said.add(label)
+                console.print(f"{label} ({total})", highlight=False)
             progress.update(task, completed=done, total=total, description=label)
 
         yield tell

@@ -38,12 +38,22 @@ def replay(  # one parameter an option, as typer wants them
         int | None,
         typer.Option(help="The first N images of a folder, or N evenly spaced frames of a video."),
     ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Threads of torch; its own choice if not given. Busy cores want 1."
+        ),
+    ] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Count images that can't be read, and go on.")
     ] = False,
 ) -> None:
     """An agent's screenshots through a sliding window: re-prefill, prefix cache, blind and Kamera."""
     with clear_errors():
+        if threads is not None:
+            import torch
+
+            torch.set_num_threads(threads)
         settings = ReplaySettings(
             source=source,
             model=model,

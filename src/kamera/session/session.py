@@ -86,7 +86,7 @@ class Session:
         """
         from kamera.engines.hf import HFEngine
 
-        chosen = SessionSettings(**settings)
+        chosen = SessionSettings.of(settings)
         engine = HFEngine.from_pretrained(model, dtype=dtype, device=device)
         return cls(engine, open_store(store), chosen)
 

@@ -1,6 +1,11 @@
 """`SessionSettings`: what can be set of a session."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 from kamera.errors import ConfigError
 
@@ -29,11 +34,33 @@ class SessionSettings:
     max_orderings: int = 24
     tenant: str | None = None
 
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> SessionSettings:
+        """Settings from names and values.
+
+        Raises:
+            ConfigError: an unknown name, with the nearest known one; or a value that can't be right.
+        """
+        known = [field.name for field in fields(cls)]
+        for name in values:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise ConfigError(f"Unknown setting {name!r}: expected one of {known}{hint}")
+        return cls(**values)
+
     def __post_init__(self) -> None:
         for name in ("capacity", "rank", "max_orderings"):
             value = getattr(self, name)
             if type(value) is not int and not (name == "capacity" and value is None):
                 raise ConfigError(f"Invalid {name}: expected a whole number, got {value!r:.80}")
+        for name in ("form_leading", "keep_survivors"):
+            if type(getattr(self, name)) is not bool:
+                raise ConfigError(
+                    f"Invalid {name}: expected True or False, got {getattr(self, name)!r:.80}"
+                )
+        if self.tenant is not None and not isinstance(self.tenant, str):
+            raise ConfigError(f"Invalid tenant: expected text or None, got {self.tenant!r:.80}")
         if self.capacity is not None and self.capacity < 1:
             raise ConfigError(
                 f"Invalid window capacity: expected at least 1 chunk, or None for no bound, "

@@ -75,6 +75,8 @@ class Window:
             ChunkNotFoundError: a name isn't in the window.
             ConfigError: a name is missing or given twice.
         """
+        if isinstance(names, str):
+            raise ConfigError(f"Invalid order: expected a list of names, got the text {names!r}")
         by_name = {slot.name: slot for slot in self.slots}
         for name in names:
             self._require(name, tuple(by_name), "the window")
@@ -91,6 +93,10 @@ class Window:
             ChunkNotFoundError: no chunk of this name has left.
             ConfigError: `at` is out of range.
         """
+        if name in self.names:
+            raise ChunkNotFoundError(
+                f"Chunk {name!r} is in the window: only one that left can be recalled"
+            )
         gone = {slot.name: slot for slot in self.evicted}
         self._require(name, tuple(gone), "the evicted chunks")
         full = self.capacity is not None and len(self.slots) >= self.capacity
