@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from kamera.lab.nano.frame_pool import (
     FramePool,
@@ -99,7 +99,6 @@ def main() -> None:
         model.model.visual.load_state_dict(load_file(options.vision_weights))
     else:
         vision(model, images, options.seed)
-        save_file(model.model.visual.state_dict(), options.out / "vision.safetensors.tmp")
     for parameter in model.model.visual.parameters():
         parameter.requires_grad_(False)
     pools = language_pools(model, images, options.seed)
