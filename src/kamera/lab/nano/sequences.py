@@ -6,7 +6,7 @@ its KV should have bound from the frames before it.
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,13 +20,6 @@ from kamera.lab.tasks.task import DIGITS, NONE
 DIGIT_CLASSES = (*DIGITS, NONE)
 CUP_CLASSES = ("left", "middle", "right", NONE)
 MAX_OFFSET = 4096
-
-
-class Pool(Protocol):
-    """Frames with their frozen vision embeddings `[frames, tokens, hidden]`."""
-
-    frames: list[Frame]
-    embeddings: Tensor
 
 
 @dataclass
