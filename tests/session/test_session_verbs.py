@@ -145,6 +145,7 @@ def test_prepared_reorders_run_no_forward(open_session: Any, picture: Any) -> No
     session = open_session()
     admit_all(session, picture, "abc")
     assert session.prepare_reorders() == 6
+    assert session.prepare_reorders() == 0, "every patch is there"
     outcome = session.reorder(["c", "b", "a"])
     assert points(outcome) == {"prefix": "leading", "c": "exact", "b": "orbit", "a": "orbit"}
     assert costs(outcome) == (0, 0)

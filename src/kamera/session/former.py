@@ -94,14 +94,15 @@ class Former:
         """One orbit patch for each chunk and each set of the others in front of it.
 
         One prefill of the whole window for each ordering, all of them up to `limit`, a seeded sample
-        above. Gives the number of orderings.
+        above. Gives the number of orderings that were prefilled: none when every patch is there.
         """
         head = [] if prefix is None else [prefix]
+        runs = [[*head, *(chunks[i] for i in o)] for o in _orderings(len(chunks), limit)]
+        if all(self._has_orbits(run, len(head)) for run in runs):
+            return 0
         vision = self.vision(chunks)
         deltas: dict[tuple[Chunk, tuple[str, ...]], list[Deficits]] = defaultdict(list)
-        orderings = _orderings(len(chunks), limit)
-        for ordering in orderings:
-            run = [*head, *(chunks[i] for i in ordering)]
+        for run in runs:
             kv = self.engine.prefill(run, vision, start=0).kv
             self.num_formed += kv.num_tokens
             token = position = 0
@@ -116,7 +117,16 @@ class Former:
             key = AntecedentKey(before).set_digest
             patch = form_patch(mean_deficit(found), key, self.rank, kind="orbit")
             self.library.keep_patch(chunk, before, patch)
-        return len(orderings)
+        return len(runs)
+
+    def _has_orbits(self, run: Sequence[Chunk], num_pinned: int) -> bool:
+        """Whether each chunk of `run` that stands behind another has its orbit patch listed."""
+        return all(
+            any(
+                r.kind == "orbit" for r in self.library.patches(run[i], [c.digest for c in run[:i]])
+            )
+            for i in range(num_pinned + 1, len(run))
+        )
 
     def delta(self, chunk: Chunk, conditioned: ChunkKV, positions: Positions) -> Deficits:
         """Δ in the un-rotated frame, float32."""

@@ -169,7 +169,7 @@ class Session:
     def prepare_reorders(self) -> int:
         """Form an orbit patch for each chunk and each set of the others before it. Off the path.
 
-        Returns the number of orderings that were prefilled for it.
+        Returns the number of orderings that were prefilled for it: 0 when the store has every patch.
         """
         chunks = [self._chunks[slot.chunk] for slot in self.window.slots]
         return self._former.learn_orbits(self._prefix, chunks, self.settings.max_orderings)
