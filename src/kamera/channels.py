@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from kamera.errors import ConfigError, UnsupportedModelError
-from kamera.rope import RopeSpec, relocate, unrotate
+from kamera.errors import ConfigError
+from kamera.rope import Rope, relocate, unrotate
 from kamera.shapes import LayerStack
 
 
@@ -28,25 +28,23 @@ class Channel:
 
 
 ATTENTION = (Channel("k", True), Channel("v", False))
-"""MHA and GQA: keys rotate, values don't."""
+"""MHA and GQA: keys [L, T, H, D] rotate, values don't."""
 
-_TABLES = {frozenset(channel.name for channel in table): table for table in (ATTENTION,)}
-_NOT_YET = {"c_kv": "MLA", "k_pe": "MLA"}
+MLA = (Channel("c_kv", False), Channel("k_pe", True))
+"""MLA: the latent [L, T, 1, C], after its norm, and the shared rotary key [L, T, 1, R]."""
+
+_TABLES = {frozenset(channel.name for channel in table): table for table in (ATTENTION, MLA)}
 
 
 def channels_of(names: Sequence[str]) -> tuple[Channel, ...]:
     """The channel table with exactly these names.
 
     Raises:
-        UnsupportedModelError: MLA's channels, which aren't supported yet.
         ConfigError: no attention family has these channels.
     """
     table = _TABLES.get(frozenset(names))
     if table is not None:
         return table
-    for name in names:
-        if name in _NOT_YET:
-            raise UnsupportedModelError(f"{_NOT_YET[name]} isn't supported yet: channel {name!r}")
     known = [[channel.name for channel in known_table] for known_table in _TABLES.values()]
     raise ConfigError(f"Invalid channels: expected one of {known}, got {sorted(names)}")
 
@@ -55,13 +53,13 @@ def channels_of(names: Sequence[str]) -> tuple[Channel, ...]:
 class ChunkKV:
     """One chunk's KV: channel name -> [L, T, H, D], all layers stacked, one dtype and device.
 
+    H and D may differ between the channels (MLA: one head, of C and of R), L and T may not.
     The tensors are held, not copied; nothing here writes to them. Whether the rotating channels
     are canonical (un-rotated) or at a position is the caller's knowledge: the names of the methods
     say what they take and what they give.
 
     Raises:
         ConfigError: unknown channels, or tensors that disagree in L, T, dtype or device.
-        UnsupportedModelError: the channels of a family that isn't supported yet.
     """
 
     tensors: Mapping[str, LayerStack]
@@ -131,7 +129,7 @@ class ChunkKV:
     def to_canonical(
         self,
         positions: Int[Tensor, "T P"],
-        spec: RopeSpec,
+        spec: Rope,
         out_dtype: torch.dtype | None = None,
     ) -> ChunkKV:
         """Take the rotation off KV as the model cached it at absolute `positions`.
@@ -149,7 +147,7 @@ class ChunkKV:
     def at(
         self,
         positions: Int[Tensor, "T P"],
-        spec: RopeSpec,
+        spec: Rope,
         out_dtype: torch.dtype | None = None,
     ) -> ChunkKV:
         """Relocate this canonical to absolute `positions`: R(δ) alone, "blind" (paper Eq. 1).
@@ -200,4 +198,4 @@ def _layout(chunk: ChunkKV) -> dict[str, tuple[object, ...]]:
     }
 
 
-__all__ = ["ATTENTION", "Channel", "ChunkKV", "channels_of", "concat"]
+__all__ = ["ATTENTION", "MLA", "Channel", "ChunkKV", "channels_of", "concat"]

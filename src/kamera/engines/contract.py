@@ -13,7 +13,7 @@ from torch import Tensor
 from kamera.channels import ChunkKV
 from kamera.chunk import Chunk
 from kamera.identity import ModelKey
-from kamera.rope import RopeSpec
+from kamera.rope import Rope
 
 Vision = Mapping[str, Tensor]
 """Image digest -> vision embeddings [tokens, hidden]."""
@@ -55,7 +55,7 @@ class Engine(Protocol):
         """All that decides the KV bytes."""
 
     @property
-    def spec(self) -> RopeSpec:
+    def spec(self) -> Rope:
         """The model's rotary scheme."""
 
     @property

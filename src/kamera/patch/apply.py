@@ -7,14 +7,14 @@ from torch import Tensor
 from kamera.channels import ChunkKV
 from kamera.errors import ConfigError
 from kamera.patch.factors import Factors, Patch
-from kamera.rope import RopeSpec, relocate
+from kamera.rope import Rope, relocate
 
 
 def apply(
     canonical: ChunkKV,
     patch: Patch | None,
     positions: Int[Tensor, "T P"],
-    spec: RopeSpec,
+    spec: Rope,
     out_dtype: torch.dtype | None = None,
 ) -> ChunkKV:
     """R(p) · (KV(B given nothing) + U_m V_mᵀ): the chunk as if prefilled at `positions` behind A.

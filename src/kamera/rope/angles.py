@@ -22,7 +22,12 @@ AngleTable: TypeAlias = Float64[Tensor, "T N"]
 
 
 def check_positions(positions: Tensor, num_tokens: int, spec: RopeSpec) -> None:
-    """Raise `ConfigError` unless `positions` is an integer tensor [T=num_tokens, P=num_axes]."""
+    """Check that `positions` is an integer tensor [T=num_tokens, P=num_axes] within the spec's reach.
+
+    Raises:
+        ConfigError: another shape or dtype.
+        UnsupportedRopeError: a position at or beyond `max_positions`.
+    """
     expected = (num_tokens, spec.num_axes)
     if tuple(positions.shape) != expected:
         raise ConfigError(
@@ -33,6 +38,8 @@ def check_positions(positions: Tensor, num_tokens: int, spec: RopeSpec) -> None:
         raise ConfigError(
             f"Invalid dtype of positions: expected an integer dtype, got {positions.dtype}"
         )
+    if spec.max_positions is not None and num_tokens:
+        spec.check_reach(int(positions.max()) + 1)
 
 
 def angles(positions: Int[Tensor, "T P"], spec: RopeSpec) -> AngleTable:

@@ -1,67 +1,117 @@
-"""Read a `RopeSpec` off a model's own rotary module, or refuse with the reason."""
+"""Read a `Rope` off a model's own rotary module, or refuse with the reason."""
 
 from collections.abc import Mapping
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import Any, get_args
 
 from kamera.errors import ConfigError, UnsupportedRopeError
-from kamera.rope.probe import check_against_module
-from kamera.rope.spec import RopeSpec
-
-_PURE_ROTATIONS = ("default", "linear", "llama3", "yarn")
-"""Schemes whose angle is linear in the position, with one set of frequencies for all lengths."""
-
-_REFUSED = {
-    "dynamic": "dynamic NTK changes every frequency with the sequence length, so keys of two "
-    "lengths don't differ by a rotation",
-    "longrope": "longrope switches between two sets of frequencies at the original context length, "
-    "so keys on the two sides don't differ by a rotation",
-    "proportional": "proportional RoPE (zero frequencies for part of a head) isn't supported yet",
-}
+from kamera.rope.axes import interleaved_axes, sectioned_axes
+from kamera.rope.per_layer import PerLayerRope, Rope
+from kamera.rope.probe import chosen_by_module
+from kamera.rope.source import RotarySource
+from kamera.rope.spec import Layout, RopeSpec
 
 
-def read_rope_spec(rotary: Any, config: Any) -> RopeSpec:
+def read_rope_spec(rotary: Any, config: Any, *, layout: Layout | None = None) -> Rope:
     """The rotary scheme of a model, from its rotary module and text config.
 
     Duck-typed; nothing here imports Transformers. The frequencies are the module's own `inv_freq`
     buffer (in float32, as its forward widens it), never computed from `rope_theta`. When the module
-    can be called, its cos and sin at a few unequal positions are compared with the spec's, so that
-    a layout that the config doesn't tell is refused and never silently misread.
+    can be called, its cos and sin at a few unequal positions are compared with the spec's, and so
+    is a key that the apply function of the module's own source file rotated: axes and pairs that
+    the config doesn't tell are found out, and never silently misread.
 
     Args:
-        rotary: has `inv_freq`; may have `attention_scaling`, `rope_type`, `mrope_section`.
+        rotary: has `inv_freq`; may have `attention_scaling`, `rope_type`, `mrope_section`. A module
+            for several layer types has `<layer type>_inv_freq` for each.
         config: the **text** config: `rope_parameters` (a dict with `rope_type`, maybe
-            `mrope_section`, `mrope_interleaved`) and `head_dim`, or `hidden_size` and
-            `num_attention_heads`.
+            `mrope_section`, `mrope_interleaved`; or one such dict for each of `layer_types`) and
+            `qk_rope_head_dim` (MLA), `head_dim`, or `hidden_size` and `num_attention_heads`.
+        layout: how the pairs lie **in the cache**, for a model whose source doesn't tell: not every
+            table tells it, and a module that has no apply function beside it can't be asked. None
+            finds it out: from the apply function, else from the table (cos = cat(f, f) is read as
+            `half`; repeated neighbours and complex numbers as `pairs`).
+
+    Returns:
+        A `PerLayerRope` when layers rotate in different ways, else one `RopeSpec`.
 
     Raises:
-        UnsupportedRopeError: length-dependent scaling, interleaved M-RoPE, partial rotary,
-            one base per layer type, an unknown scheme, or a module that the spec can't reproduce.
+        UnsupportedRopeError: an unknown scheme, head sizes that differ between layers, or a module
+            that no spec reproduces.
         ConfigError: an attribute that is missing or contradicts another.
     """
-    parameters = _rope_parameters(config)
-    scheme = _scheme(rotary, parameters)
-    inv_freq = _inv_freq(rotary)
-    section = _mrope_section(rotary, parameters)
-    head_dim = _head_dim(config)
-    if 2 * len(inv_freq) < head_dim:
-        raise UnsupportedRopeError(
-            f"partial rotary isn't supported yet: {2 * len(inv_freq)} of {head_dim} channels of a "
-            "head rotate"
+    if layout not in (None, *get_args(Layout)):
+        raise ConfigError(
+            f"Invalid layout: expected one of {get_args(Layout)} or None, got {layout!r}"
         )
-    spec = RopeSpec(
-        inv_freq=inv_freq,
-        axes=_sectioned_axes(section, len(inv_freq)) if section else (0,) * len(inv_freq),
-        num_axes=3 if section else 1,
-        head_dim=head_dim,
-        attention_scaling=float(getattr(rotary, "attention_scaling", 1.0)),
-        scheme=scheme,
+    parameters = _rope_parameters(config)
+    if not any(isinstance(value, Mapping) for value in parameters.values()):
+        return _read(RotarySource(rotary, config, parameters), layout)
+    layer_types = getattr(config, "layer_types", None)
+    if not layer_types:
+        raise ConfigError(
+            "Invalid config: expected layer_types beside rope_parameters by layer type, got "
+            f"{sorted(parameters)} and no layer_types"
+        )
+    specs = {
+        name: _read(RotarySource(rotary, config, _of_type(parameters, name), name), layout)
+        for name in dict.fromkeys(layer_types)
+    }
+    _check_head_sizes(specs)
+    rope = PerLayerRope.of([specs[name] for name in layer_types])
+    return rope if len(rope.specs) > 1 else rope.specs[0]
+
+
+def _read(source: RotarySource, layout: Layout | None) -> RopeSpec:
+    candidates = _candidates(source, layout)
+    if not callable(source.rotary):
+        return candidates[0]
+    return chosen_by_module(
+        source.rotary, candidates, layer_type=source.layer_type, layout_is_known=layout is not None
     )
-    if callable(rotary):
-        check_against_module(rotary, spec)
-    return spec
+
+
+def _candidates(source: RotarySource, layout: Layout | None) -> list[RopeSpec]:
+    """The specs that the config leaves open, the likeliest first."""
+    inv_freq, section, head_dim = source.inv_freq, source.mrope_section, source.head_dim
+    num_pairs = len(inv_freq)
+    axes = _axes(section, num_pairs, source.parameters) if section else [(0,) * num_pairs]
+    layouts: tuple[Layout, ...] = (layout,) if layout else get_args(Layout)
+    return [
+        RopeSpec(
+            inv_freq=inv_freq,
+            axes=pair_axes,
+            num_axes=3 if section else 1,
+            head_dim=head_dim,
+            attention_scaling=source.attention_scaling,
+            scheme=source.scheme,
+            layout=pairing,
+            max_positions=source.max_positions,
+        )
+        for pair_axes in axes
+        for pairing in layouts
+    ]
+
+
+def _axes(
+    section: list[int], num_pairs: int, parameters: Mapping[str, Any]
+) -> list[tuple[int, ...]]:
+    """Interleaved when the config says so; both when it is silent, for the module to choose."""
+    interleaved = parameters.get("mrope_interleaved", parameters.get("interleaved"))
+    if interleaved:
+        return [interleaved_axes(section, num_pairs)]
+    sectioned = [sectioned_axes(section, num_pairs)]
+    if len(section) != 3:
+        return sectioned
+    return [*sectioned, interleaved_axes(section, num_pairs)]
+
+
+def _check_head_sizes(specs: Mapping[str, RopeSpec]) -> None:
+    sizes = {name: spec.head_dim for name, spec in specs.items()}
+    if len(set(sizes.values())) > 1:
+        raise UnsupportedRopeError(
+            f"head sizes that differ between layer types aren't supported: {sizes}; a chunk's keys "
+            "are one tensor over all layers"
+        )
 
 
 def _rope_parameters(config: Any) -> Mapping[str, Any]:
@@ -72,66 +122,14 @@ def _rope_parameters(config: Any) -> Mapping[str, Any]:
             f"{type(config).__name__} with rope_parameters={parameters!r}; "
             "pass model.config.get_text_config()"
         )
-    if parameters and all(isinstance(value, Mapping) for value in parameters.values()):
-        raise UnsupportedRopeError(
-            "one RoPE base per layer type isn't supported yet: rope_parameters has "
-            f"{sorted(parameters)}"
-        )
     return parameters
 
 
-def _scheme(rotary: Any, parameters: Mapping[str, Any]) -> str:
-    module_scheme = getattr(rotary, "rope_type", None)
-    scheme = module_scheme or parameters.get("rope_type") or "default"
-    if not isinstance(scheme, str):
+def _of_type(parameters: Mapping[str, Any], layer_type: str) -> Mapping[str, Any]:
+    of_type = parameters.get(layer_type)
+    if not isinstance(of_type, Mapping):
         raise UnsupportedRopeError(
-            f"one RoPE base per layer type isn't supported yet: rope_type is {scheme!r}"
+            f"layers of type {layer_type!r} have no rotary parameters: rope_parameters has "
+            f"{sorted(name for name, value in parameters.items() if isinstance(value, Mapping))}"
         )
-    if scheme in _REFUSED:
-        raise UnsupportedRopeError(f"rope_type {scheme!r}: {_REFUSED[scheme]}")
-    if scheme not in _PURE_ROTATIONS:
-        raise UnsupportedRopeError(
-            f"rope_type {scheme!r} isn't known to be a pure rotation: supported are "
-            f"{', '.join(_PURE_ROTATIONS)}"
-        )
-    return scheme
-
-
-def _inv_freq(rotary: Any) -> tuple[float, ...]:
-    buffer = getattr(rotary, "inv_freq", None)
-    if not isinstance(buffer, Tensor) or buffer.ndim != 1:
-        got = list(buffer.shape) if isinstance(buffer, Tensor) else type(buffer).__name__
-        raise ConfigError(f"Invalid rotary.inv_freq: expected a tensor [N], got {got}")
-    if buffer.is_meta:
-        raise ConfigError("Invalid rotary.inv_freq: it is on the meta device; load the weights")
-    values: list[float] = buffer.detach().to("cpu", torch.float32).tolist()
-    return tuple(values)
-
-
-def _mrope_section(rotary: Any, parameters: Mapping[str, Any]) -> list[int] | None:
-    if parameters.get("mrope_interleaved"):
-        raise UnsupportedRopeError("interleaved M-RoPE (Qwen3-VL) isn't supported yet")
-    section = getattr(rotary, "mrope_section", None) or parameters.get("mrope_section")
-    return [int(length) for length in section] if section else None
-
-
-def _sectioned_axes(section: list[int], num_pairs: int) -> tuple[int, ...]:
-    """The axis of each pair: chunk i of the sections reads axis i % 3 (Qwen2-VL, §M-RoPE)."""
-    if sum(section) != num_pairs or min(section) < 0:
-        raise ConfigError(
-            f"Invalid mrope_section: expected lengths that add up to N={num_pairs}, got {section}"
-        )
-    return tuple(chunk % 3 for chunk, length in enumerate(section) for _ in range(length))
-
-
-def _head_dim(config: Any) -> int:
-    head_dim = getattr(config, "head_dim", None)
-    if head_dim:
-        return int(head_dim)
-    try:
-        return int(config.hidden_size) // int(config.num_attention_heads)
-    except AttributeError as error:
-        raise ConfigError(
-            "Invalid config: expected head_dim, or hidden_size and num_attention_heads; got "
-            f"{type(config).__name__}"
-        ) from error
+    return of_type

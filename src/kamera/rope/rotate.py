@@ -6,19 +6,21 @@ from torch import Tensor
 
 from kamera.errors import ConfigError
 from kamera.rope.angles import check_positions, cos_sin
+from kamera.rope.per_layer import PerLayerRope, Rope
 from kamera.rope.spec import RopeSpec
 
 
 def rotate(
     x: Float[Tensor, "... T H D"],
     positions: Int[Tensor, "T P"],
-    spec: RopeSpec,
+    spec: Rope,
     out_dtype: torch.dtype | None = None,
 ) -> Float[Tensor, "... T H D"]:
     """s · R(p) x: turn position-free keys to absolute positions, as the model caches them.
 
     Args:
-        x: keys before RoPE; leading dimensions (layers, batch) share the positions.
+        x: keys before RoPE; leading dimensions (layers, batch) share the positions. With a
+            `PerLayerRope` exactly [L, T, H, D].
         positions: absolute positions of each token on each axis (t, h, w), int64.
         spec: the model's rotary scheme; s is its `attention_scaling`.
         out_dtype: dtype of the result; `x.dtype` when None.
@@ -26,10 +28,11 @@ def rotate(
     Returns:
         A new tensor. Angles as the model rounds them, cos and sin in float64, products in float32
         (float64 when `x` is), then **one** rounding to the output dtype. With s = 1, tokens whose
-        positions are all zero come back bit for bit.
+        positions are all zero come back bit for bit; so do, always, the channels that don't rotate.
 
     Raises:
         ConfigError: shapes or dtypes that don't fit.
+        UnsupportedRopeError: a position beyond the reach of the spec's frequencies.
     """
     return _turn(x, positions, spec, out_dtype, inverse=False)
 
@@ -37,7 +40,7 @@ def rotate(
 def unrotate(
     x: Float[Tensor, "... T H D"],
     positions: Int[Tensor, "T P"],
-    spec: RopeSpec,
+    spec: Rope,
     out_dtype: torch.dtype | None = None,
 ) -> Float[Tensor, "... T H D"]:
     """R(−p) x / s: take the model's rotation (and its attention factor) off cached keys.
@@ -52,7 +55,7 @@ def unrotate(
 def relocate(
     canonical: Float[Tensor, "... T H D"],
     positions: Int[Tensor, "T P"],
-    spec: RopeSpec,
+    spec: Rope,
     out_dtype: torch.dtype | None = None,
 ) -> Float[Tensor, "... T H D"]:
     """Place a stored canonical at absolute positions: the R(δ) of the paper's Eq. 1.
@@ -65,6 +68,19 @@ def relocate(
 
 
 def _turn(
+    x: Tensor, positions: Tensor, spec: Rope, out_dtype: torch.dtype | None, *, inverse: bool
+) -> Tensor:
+    if isinstance(spec, RopeSpec):
+        return _turn_alike(x, positions, spec, out_dtype, inverse=inverse)
+    _check_layers(x, spec)
+    out = torch.empty(x.shape, dtype=out_dtype or x.dtype, device=x.device)
+    for index, layer_spec in enumerate(spec.specs):
+        layers = torch.tensor(spec.layers_of(index), device=x.device)
+        out[layers] = _turn_alike(x[layers], positions, layer_spec, out_dtype, inverse=inverse)
+    return out
+
+
+def _turn_alike(
     x: Tensor, positions: Tensor, spec: RopeSpec, out_dtype: torch.dtype | None, *, inverse: bool
 ) -> Tensor:
     _check_keys(x, spec)
@@ -76,13 +92,26 @@ def _turn(
     if inverse:
         sin = -sin
 
-    first, second = x.to(compute_dtype).chunk(2, dim=-1)
+    first_channels, second_channels = _pair_channels(spec)
+    first, second = (
+        x[..., first_channels].to(compute_dtype),
+        x[..., second_channels].to(compute_dtype),
+    )
     out = torch.empty(x.shape, dtype=out_dtype or x.dtype, device=x.device)
-    out[..., : spec.num_pairs] = first * cos - second * sin
-    out[..., spec.num_pairs :] = second * cos + first * sin
+    out[..., first_channels] = first * cos - second * sin
+    out[..., second_channels] = second * cos + first * sin
+    if spec.rotary_dim < spec.head_dim:
+        out[..., spec.rotary_dim :] = x[..., spec.rotary_dim :]
     if gain == 1.0:
         _keep_unmoved(out, x, positions)
     return out
+
+
+def _pair_channels(spec: RopeSpec) -> tuple[slice, slice]:
+    """The channels of the first and of the second members of the pairs, pair by pair."""
+    if spec.layout == "pairs":
+        return slice(0, spec.rotary_dim, 2), slice(1, spec.rotary_dim, 2)
+    return slice(0, spec.num_pairs), slice(spec.num_pairs, spec.rotary_dim)
 
 
 def _keep_unmoved(out: Tensor, x: Tensor, positions: Tensor) -> None:
@@ -99,3 +128,11 @@ def _check_keys(x: Tensor, spec: RopeSpec) -> None:
         )
     if not x.is_floating_point():
         raise ConfigError(f"Invalid dtype of x: expected a floating dtype, got {x.dtype}")
+
+
+def _check_layers(x: Tensor, spec: PerLayerRope) -> None:
+    if x.ndim != 4 or x.shape[0] != spec.num_layers:
+        raise ConfigError(
+            f"Invalid shape of x: expected [L={spec.num_layers}, T, H, D={spec.head_dim}] for a "
+            f"rotary scheme per layer, got {list(x.shape)}"
+        )

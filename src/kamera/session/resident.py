@@ -15,7 +15,7 @@ from kamera import patch as operator
 from kamera.channels import ChunkKV
 from kamera.patch import Patch
 from kamera.planner import OperatingPoint
-from kamera.rope import RopeSpec
+from kamera.rope import Rope
 from kamera.shapes import Positions
 
 
@@ -23,7 +23,7 @@ from kamera.shapes import Positions
 class Source(Protocol):
     """Something that can give a chunk's KV at any position."""
 
-    def at(self, positions: Positions, spec: RopeSpec) -> ChunkKV:
+    def at(self, positions: Positions, spec: Rope) -> ChunkKV:
         """The chunk's KV, rotated to `positions`, in the cache dtype."""
 
 
@@ -34,7 +34,7 @@ class Cached:
     kv: ChunkKV
     positions: Positions
 
-    def at(self, positions: Positions, spec: RopeSpec) -> ChunkKV:
+    def at(self, positions: Positions, spec: Rope) -> ChunkKV:
         """Relocate through the un-rotated frame in float32: one rounding."""
         if self.positions.equal(positions):
             return self.kv
@@ -49,7 +49,7 @@ class Patched:
     canonical: ChunkKV
     patch: Patch | None
 
-    def at(self, positions: Positions, spec: RopeSpec) -> ChunkKV:
+    def at(self, positions: Positions, spec: Rope) -> ChunkKV:
         """R(p) (canonical + U Vᵀ): one rounding."""
         return operator.apply(self.canonical, self.patch, positions, spec)
 
