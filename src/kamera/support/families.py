@@ -1,0 +1,241 @@
+"""Model families as data: one row a model type, served or not, and why not.
+
+A row says what the family is; whether one checkpoint can be served is decided from its own config
+(`kamera.support.examine`): a served family with layers that can't be relocated is refused all the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kamera.support.verdict import Kind
+
+PLAIN_TEXTS = ("llama", "qwen2", "qwen3")
+"""Language models that a vision model of the LLaVA kind may hold: 1-D RoPE, tested on their own."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """A model type.
+
+    Attributes:
+        name: what people call it.
+        text: the language model's type when the config doesn't say, and the one that is tested with it.
+        model_class: Transformers' class; empty where there is none.
+        modalities: what is served; empty for a family that isn't.
+        unserved: what the model could take besides, and Kamera doesn't serve.
+        texts: other language models that are served in it.
+        served: tests hold that its KV is exact: `tested` says on what.
+        kind, why, todo: of a family that isn't served; a reason that its layers give comes first.
+        deepstack: vision layers whose features go to language layers, when the config lists none.
+        example: a checkpoint with published weights.
+    """
+
+    name: str
+    text: str
+    model_class: str = ""
+    modalities: tuple[str, ...] = ()
+    unserved: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    served: bool = False
+    tested: str = ""
+    kind: Kind = "not yet"
+    why: str = ""
+    todo: str = ""
+    deepstack: int = 0
+    example: str = ""
+
+
+_TINY = "tiny random models"
+_IMAGE = ("text", "image")
+_VIDEO = ("text", "image", "video")
+_ALL = ("text", "image", "video", "audio")
+
+
+def _served(
+    name: str,
+    text: str,
+    model_class: str,
+    modalities: tuple[str, ...],
+    *,
+    unserved: tuple[str, ...] = (),
+    texts: tuple[str, ...] = (),
+    tested: str = _TINY,
+    deepstack: int = 0,
+    example: str = "",
+) -> Family:
+    return Family(
+        name,
+        text,
+        model_class,
+        modalities,
+        unserved,
+        texts,
+        served=True,
+        tested=tested,
+        deepstack=deepstack,
+        example=example,
+    )
+
+
+_QWEN25_OMNI = _served(
+    "Qwen2.5-Omni thinker",
+    "qwen2_5_omni_text",
+    "Qwen2_5OmniThinkerForConditionalGeneration",
+    _ALL,
+    example="Qwen/Qwen2.5-Omni-7B",
+)
+_QWEN3_OMNI = _served(
+    "Qwen3-Omni thinker",
+    "qwen3_omni_moe_text",
+    "Qwen3OmniMoeThinkerForConditionalGeneration",
+    _ALL,
+    deepstack=3,
+    example="Qwen/Qwen3-Omni-30B-A3B-Instruct",
+)
+
+SERVED: dict[str, Family] = {
+    "qwen2_vl": _served(
+        "Qwen2-VL",
+        "qwen2_vl_text",
+        "Qwen2VLForConditionalGeneration",
+        _VIDEO,
+        example="Qwen/Qwen2-VL-2B-Instruct",
+    ),
+    "qwen2_5_vl": _served(
+        "Qwen2.5-VL",
+        "qwen2_5_vl_text",
+        "Qwen2_5_VLForConditionalGeneration",
+        _VIDEO,
+        tested=f"{_TINY}; the trained nano-gqa",
+        example="Qwen/Qwen2.5-VL-7B-Instruct",
+    ),
+    "qwen3_vl": _served(
+        "Qwen3-VL",
+        "qwen3_vl_text",
+        "Qwen3VLForConditionalGeneration",
+        _VIDEO,
+        deepstack=3,
+        example="Qwen/Qwen3-VL-8B-Instruct",
+    ),
+    "qwen3_vl_moe": _served(
+        "Qwen3-VL-MoE",
+        "qwen3_vl_moe_text",
+        "Qwen3VLMoeForConditionalGeneration",
+        _VIDEO,
+        deepstack=3,
+        example="Qwen/Qwen3-VL-30B-A3B-Instruct",
+    ),
+    "qwen2_5_omni": _QWEN25_OMNI,
+    "qwen2_5_omni_thinker": _QWEN25_OMNI,
+    "qwen3_omni_moe": _QWEN3_OMNI,
+    "qwen3_omni_moe_thinker": _QWEN3_OMNI,
+    "kimi_k25": _served(
+        "Kimi-K2.5",
+        "deepseek_v3",
+        "Kimi_K25ForConditionalGeneration",
+        _IMAGE,
+        unserved=("video",),
+        example="moonshotai/Kimi-K2.5",
+    ),
+    "deepseek_vl": _served(
+        "DeepSeek-VL",
+        "llama",
+        "DeepseekVLForConditionalGeneration",
+        _IMAGE,
+        texts=PLAIN_TEXTS,
+        example="deepseek-community/deepseek-vl-1.3b-chat",
+    ),
+    "internvl": _served(
+        "InternVL3",
+        "qwen2",
+        "InternVLForConditionalGeneration",
+        _IMAGE,
+        unserved=("video",),
+        texts=PLAIN_TEXTS,
+        example="OpenGVLab/InternVL3-8B-hf",
+    ),
+    "llava": _served(
+        "LLaVA-1.5",
+        "llama",
+        "LlavaForConditionalGeneration",
+        _IMAGE,
+        texts=PLAIN_TEXTS,
+        example="llava-hf/llava-1.5-7b-hf",
+    ),
+    "llava_onevision": _served(
+        "LLaVA-OneVision",
+        "qwen2",
+        "LlavaOnevisionForConditionalGeneration",
+        _IMAGE,
+        unserved=("video",),
+        texts=PLAIN_TEXTS,
+        example="llava-hf/llava-onevision-qwen2-7b-ov-hf",
+    ),
+    "smolvlm": _served(
+        "SmolVLM2",
+        "llama",
+        "SmolVLMForConditionalGeneration",
+        _IMAGE,
+        unserved=("video",),
+        texts=PLAIN_TEXTS,
+        example="HuggingFaceTB/SmolVLM2-2.2B-Instruct",
+    ),
+    "idefics3": _served(
+        "Idefics3",
+        "llama",
+        "Idefics3ForConditionalGeneration",
+        _IMAGE,
+        texts=PLAIN_TEXTS,
+        example="HuggingFaceM4/Idefics3-8B-Llama3",
+    ),
+    "paddleocr_vl": _served(
+        "PaddleOCR-VL",
+        "paddleocr_vl_text",
+        "PaddleOCRVLForConditionalGeneration",
+        _IMAGE,
+        example="PaddlePaddle/PaddleOCR-VL",
+    ),
+    "gemma3": _served(
+        "Gemma 3",
+        "gemma3_text",
+        "Gemma3ForConditionalGeneration",
+        _IMAGE,
+        example="google/gemma-3-4b-it",
+    ),
+    "glm4v": _served(
+        "GLM-4.1V",
+        "glm4v_text",
+        "Glm4vForConditionalGeneration",
+        _IMAGE,
+        unserved=("video",),
+        example="zai-org/GLM-4.1V-9B-Thinking",
+    ),
+    "gemma3_text": _served(
+        "Gemma 3, text",
+        "gemma3_text",
+        "Gemma3ForCausalLM",
+        ("text",),
+        example="google/gemma-3-1b-it",
+    ),
+    "llama": _served(
+        "Llama", "llama", "LlamaForCausalLM", ("text",), example="meta-llama/Llama-3.1-8B"
+    ),
+    "qwen2": _served("Qwen2", "qwen2", "Qwen2ForCausalLM", ("text",), example="Qwen/Qwen2.5-7B"),
+    "qwen3": _served("Qwen3", "qwen3", "Qwen3ForCausalLM", ("text",), example="Qwen/Qwen3-8B"),
+    "deepseek_v2": _served(
+        "DeepSeek-V2",
+        "deepseek_v2",
+        "DeepseekV2ForCausalLM",
+        ("text",),
+        example="deepseek-ai/DeepSeek-V2-Lite",
+    ),
+    "deepseek_v3": _served(
+        "DeepSeek-V3",
+        "deepseek_v3",
+        "DeepseekV3ForCausalLM",
+        ("text",),
+        example="deepseek-ai/DeepSeek-V3",
+    ),
+}
+"""Model types that are served, each with tests of its exactness."""

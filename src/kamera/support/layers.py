@@ -1,0 +1,162 @@
+"""What each layer is: its type, read from the config or filled in as the model's class does."""
+
+from collections.abc import Callable
+
+from kamera.errors import ConfigError
+from kamera.support.fields import Config, count, integers, section
+from kamera.support.texts import TextModel
+from kamera.support.verdict import Blocked
+
+FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
+
+_LEGACY = {
+    "attention": FULL,
+    "mamba": LINEAR,
+    "deepseek_sparse_attention": "indexed_attention",
+    "qwen_sparse_attention": "indexed_attention",
+}
+"""Older names of layer types, as Transformers maps them."""
+
+_WHY = {
+    LINEAR: "they keep one running state for the whole sequence instead of a K and a V for each token, "
+    "so there is nothing of a single chunk to relocate or to patch",
+    "conv": "a convolution keeps the last few tokens' state instead of a K and a V for each token",
+    "hybrid": "attention and a running state in one layer: the state has no part that is one chunk's",
+    "chunked_attention": "a query sees only the block of absolute positions that it falls in, so what a "
+    "chunk sees depends on where it stands: its KV isn't position-free",
+    "indexed_attention": "an indexer with a key cache of its own picks the tokens that each query reads; "
+    "that cache isn't among the channels that are stored and relocated",
+    "minimax_m3_sparse": "an indexer with a key cache of its own picks the blocks that each query reads; "
+    "that cache isn't among the channels that are stored and relocated",
+    "cross_attention": "they read the image's states beside the sequence: an image has no tokens and no "
+    "KV in the window",
+    "shared": "they have no KV of their own and read that of an earlier layer, so their deficit has "
+    "nowhere to be added",
+}
+_WITH_KV = ("chunked_attention", "indexed_attention", "minimax_m3_sparse")
+_UNKNOWN = "this type of layer isn't known to keep a K and a V for each token"
+
+
+def layer_types(text: Config, row: TextModel) -> tuple[str, ...]:
+    """The type of every layer.
+
+    Raises:
+        ConfigError: a list of another length than the number of layers, or of something else than text.
+    """
+    num_layers = count(text, "num_hidden_layers", row.num_layers)
+    listed = text.get("layer_types")
+    if listed is None:
+        return _PATTERNS[row.pattern](text, row, num_layers)
+    if not isinstance(listed, list | tuple) or not all(isinstance(kind, str) for kind in listed):
+        raise ConfigError(f"Invalid layer_types: expected a list of names, got {listed!r:.60}")
+    if len(listed) != num_layers:
+        raise ConfigError(
+            f"Invalid layer_types: expected one for each of the {num_layers} layers of "
+            f"num_hidden_layers, got {len(listed)}"
+        )
+    return tuple(_LEGACY.get(str(kind), str(kind)) for kind in listed)
+
+
+def window(text: Config, row: TextModel) -> int:
+    """Tokens that a sliding layer sees."""
+    return count(text, "sliding_window", row.window)
+
+
+def blocked(kinds: tuple[str, ...], num_shared: int) -> tuple[Blocked, ...]:
+    """Layers that can't be relocated, by kind; the last `num_shared` layers read another's KV."""
+    first_shared = len(kinds) - num_shared
+    groups: dict[str, list[int]] = {}
+    for index, kind in enumerate(kinds):
+        if kind not in (FULL, SLIDING):
+            groups.setdefault(kind, []).append(index)
+        elif index >= first_shared:
+            groups.setdefault("shared", []).append(index)
+    return tuple(
+        Blocked(tuple(layers), f"{kind}: {_WHY.get(kind, _UNKNOWN)}", kind in _WITH_KV)
+        for kind, layers in groups.items()
+    )
+
+
+def _full(_text: Config, _row: TextModel, num_layers: int) -> tuple[str, ...]:
+    return (FULL,) * num_layers
+
+
+def _window_from_layer(text: Config, row: TextModel, num_layers: int) -> tuple[str, ...]:
+    if not text.get("use_sliding_window") or text.get("sliding_window", row.window) is None:
+        return (FULL,) * num_layers
+    first = text.get("max_window_layers", row.nth)
+    return tuple(SLIDING if i >= first else FULL for i in range(num_layers))
+
+
+def _window_all(text: Config, row: TextModel, num_layers: int) -> tuple[str, ...]:
+    slides = text.get("sliding_window", row.window) is not None
+    return (SLIDING if slides else FULL,) * num_layers
+
+
+def _window_all_if_used(text: Config, row: TextModel, num_layers: int) -> tuple[str, ...]:
+    if not text.get("use_sliding_window"):
+        return (FULL,) * num_layers
+    return _window_all(text, row, num_layers)
+
+
+def _every_nth_full(text: Config, row: TextModel, num_layers: int) -> tuple[str, ...]:
+    nth = count(text, "sliding_window_pattern", row.nth)
+    return tuple(SLIDING if (i + 1) % nth else FULL for i in range(num_layers))
+
+
+def _linear_but_nth(text: Config, row: TextModel, num_layers: int) -> tuple[str, ...]:
+    nth = count(text, "full_attention_interval", row.nth)
+    return tuple(LINEAR if (i + 1) % nth else FULL for i in range(num_layers))
+
+
+def _kimi_linear(text: Config, _row: TextModel, num_layers: int) -> tuple[str, ...]:
+    listed = section(text, "linear_attn_config")
+    full = {layer - 1 for layer in integers(listed, "full_attn_layers")}  # counted from 1
+    if not full:
+        full = set(range(4, num_layers, 4))
+    return tuple(FULL if i in full else LINEAR for i in range(num_layers))
+
+
+def _conv_but(text: Config, _row: TextModel, num_layers: int) -> tuple[str, ...]:
+    full = text.get("full_attn_idxs")
+    return tuple(FULL if full is None or i in full else "conv" for i in range(num_layers))
+
+
+def _indexed(_text: Config, _row: TextModel, num_layers: int) -> tuple[str, ...]:
+    return ("indexed_attention",) * num_layers
+
+
+def _chunked_where_rope(text: Config, row: TextModel, num_layers: int) -> tuple[str, ...]:
+    nth = count(text, "no_rope_layer_interval", row.nth)
+    rope = integers(text, "no_rope_layers") or [int((i + 1) % nth != 0) for i in range(num_layers)]
+    cut = text.get("attention_chunk_size", row.window) is not None
+    return tuple("chunked_attention" if has_rope and cut else FULL for has_rope in rope)
+
+
+def _sparse_where_listed(text: Config, _row: TextModel, num_layers: int) -> tuple[str, ...]:
+    sparse = integers(section(text, "sparse_attention_config"), "sparse_attention_freq")
+    if not sparse:
+        return (FULL,) * num_layers
+    return tuple("minimax_m3_sparse" if flag else FULL for flag in sparse)
+
+
+def _cross_where_listed(text: Config, _row: TextModel, num_layers: int) -> tuple[str, ...]:
+    listed = text.get("cross_attention_layers")
+    cross = set(range(3, 40, 5) if listed is None else listed)
+    return tuple("cross_attention" if i in cross else FULL for i in range(num_layers))
+
+
+_PATTERNS: dict[str, Callable[[Config, TextModel, int], tuple[str, ...]]] = {
+    "full": _full,
+    "window_from_layer": _window_from_layer,
+    "window_all": _window_all,
+    "window_all_if_used": _window_all_if_used,
+    "every_nth_full": _every_nth_full,
+    "linear_but_nth": _linear_but_nth,
+    "kimi_linear": _kimi_linear,
+    "conv_but": _conv_but,
+    "indexed": _indexed,
+    "chunked_where_rope": _chunked_where_rope,
+    "sparse_where_listed": _sparse_where_listed,
+    "cross_where_listed": _cross_where_listed,
+}

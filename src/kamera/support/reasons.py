@@ -1,0 +1,180 @@
+"""Why a model is refused, what limits one that is served, and what its user should know."""
+
+from __future__ import annotations
+
+import difflib
+
+from kamera.support.facts import Facts
+from kamera.support.families import SERVED, Family
+from kamera.support.fields import Config
+from kamera.support.layers import SLIDING
+from kamera.support.refused import REFUSED, SERVE_WITHOUT, UNTESTED
+from kamera.support.rotation import PURE_ROTATIONS, SWITCHING
+from kamera.support.verdict import Reason, Rope
+
+_SLIDING_TESTED = ("gemma3_text",)
+
+
+def reasons_of(
+    config: Config,
+    model_type: str,
+    family: Family | None,
+    text: Config,
+    text_type: str | None,
+    facts: Facts,
+) -> list[Reason]:
+    if family is None:
+        return [_unknown(model_type, text_type)]
+    found = [
+        Reason(
+            "cannot",
+            f"{len(blocked.layers)} of {len(facts.layer_types)} layers: {_ranges(blocked.layers)}",
+            blocked.why,
+            SERVE_WITHOUT,
+        )
+        for blocked in facts.blocked
+    ]
+    if _bidirectional(config, text):
+        found.append(
+            Reason(
+                "cannot",
+                "use_bidirectional_attention",
+                "every token sees the ones behind it, so a chunk's KV changes with what follows",
+                SERVE_WITHOUT,
+            )
+        )
+    found += [reason for rope in facts.ropes if (reason := _rope_reason(rope))]
+    if not family.served:
+        found += _family_reasons(
+            family, model_type, text_type, facts, any(reason.kind == "cannot" for reason in found)
+        )
+    elif text_type != family.text and text_type not in family.texts:
+        served = ", ".join(dict.fromkeys((family.text, *family.texts)))
+        found.append(
+            Reason(
+                "not yet",
+                f"language model {text_type!r}",
+                f"{family.name} is tested with {served}; with this one {UNTESTED}",
+                SERVE_WITHOUT,
+            )
+        )
+    return found
+
+
+def _family_reasons(
+    family: Family, model_type: str, text_type: str | None, facts: Facts, never: bool
+) -> list[Reason]:
+    """Of a family that isn't served. What its layers rule out for good needs no "nobody has tested it"."""
+    found = []
+    if facts.layer_types and text_type != "kimi_linear" and not facts.channels:
+        found.append(
+            Reason(
+                "not yet",
+                "global_head_dim",
+                "full and sliding layers have heads of two sizes, and a channel has one shape for all layers",
+                family.todo,
+            )
+        )
+    if family.kind != "not yet" or not never:
+        found.append(Reason(family.kind, f"model type {model_type!r}", family.why, family.todo))
+    return found
+
+
+def _rope_reason(rope: Rope) -> Reason | None:
+    if rope.scheme not in PURE_ROTATIONS and rope.scheme not in SWITCHING:
+        known = ", ".join((*PURE_ROTATIONS, *SWITCHING))
+        return Reason(
+            "cannot",
+            f"rope_type {rope.scheme!r}",
+            f"it isn't known to be a rotation: known are {known}",
+            SERVE_WITHOUT,
+        )
+    if rope.rotary_dims % 2 or not 0 < rope.rotary_dims <= rope.head_dim:
+        return Reason(
+            "config",
+            f"{rope.rotary_dims} rotated dims of a head of {rope.head_dim}",
+            "dims rotate in pairs, within the head",
+            "Check hidden_size, num_attention_heads, head_dim and partial_rotary_factor in config.json.",
+        )
+    if rope.axes == "sectioned" and 2 * sum(rope.section) != rope.rotary_dims:
+        return Reason(
+            "config",
+            f"mrope_section {list(rope.section)}",
+            f"its lengths add up to {sum(rope.section)} pairs, and {rope.rotary_dims} rotated dims have "
+            f"{rope.rotary_dims // 2}",
+            "Check head_dim, partial_rotary_factor and mrope_section in config.json.",
+        )
+    return None
+
+
+def _unknown(model_type: str, text_type: str | None) -> Reason:
+    near = difflib.get_close_matches(model_type, {**SERVED, **REFUSED}, n=1)
+    hint = f" Nearest: {near[0]}." if near else ""
+    if text_type is not None:
+        return Reason(
+            "not yet",
+            f"model type {model_type!r}",
+            "it is the language model of a vision model; on its own " + UNTESTED,
+            "Point to the whole model's folder.",
+        )
+    return Reason(
+        "unknown",
+        f"model type {model_type!r}",
+        f"it isn't known, so nothing is known to hold. Served are: {', '.join(SERVED)}.{hint}",
+        SERVE_WITHOUT,
+    )
+
+
+def limits_of(text_type: str | None, facts: Facts, quantization: str | None) -> list[str]:
+    """What makes a served model `partly` served."""
+    limits = [
+        f"{rope.scheme} RoPE changes its frequencies at {rope.max_positions:,} positions: requests "
+        "are served below them."
+        for rope in facts.ropes
+        if rope.max_positions is not None
+    ]
+    if facts.sliding_window is not None and text_type not in _SLIDING_TESTED:
+        sliding = [i for i, kind in enumerate(facts.layer_types) if kind == SLIDING]
+        limits.append(
+            f"Layers {_ranges(sliding)} see a window of {facts.sliding_window:,} tokens. All "
+            "their KV is kept, so they relocate like the others; no test runs this family with such layers."
+        )
+    if quantization is not None:
+        limits.append(
+            f"Quantized weights ({quantization}): KV is cached in the compute dtype, so "
+            "channels and bytes hold; no test runs on quantized weights."
+        )
+    return limits
+
+
+def notes_of(family: Family, text_type: str | None, deepstack: int) -> list[str]:
+    notes = [f"{kind.capitalize()} isn't served in this family." for kind in family.unserved]
+    if text_type in _SLIDING_TESTED:
+        notes.append("Sliding layers keep all their KV; the model's own mask cuts the window.")
+    if text_type != family.text:
+        notes.append(
+            f"Tested with a {family.text} language model; {text_type} is tested on its own."
+        )
+    if deepstack:
+        notes.append(
+            f"Vision features are added to the first {deepstack} layers (deepstack); they travel with the "
+            "vision embeddings."
+        )
+    if "talker" not in family.name and family.name.endswith("thinker"):
+        notes.append("The thinker is served: text out. The talker's speech isn't.")
+    return notes
+
+
+def _ranges(layers: list[int] | tuple[int, ...]) -> str:
+    """`0-2, 4`: runs of layer indices."""
+    runs: list[list[int]] = []
+    for layer in layers:
+        if runs and layer == runs[-1][1] + 1:
+            runs[-1][1] = layer
+        else:
+            runs.append([layer, layer])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def _bidirectional(config: Config, text: Config) -> bool:
+    return any(part.get("use_bidirectional_attention") in (True, "all") for part in (config, text))
