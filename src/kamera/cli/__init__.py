@@ -5,6 +5,7 @@ failing    a KameraError as one line on stderr and exit code 2
 progress   a bar on a terminal
 replay     `kamera replay`
 demo       `kamera demo`
+doctor     `kamera doctor`
 """
 
 import sys

@@ -6,6 +6,7 @@ import typer
 
 import kamera
 from kamera.cli.demo import demo
+from kamera.cli.doctor import doctor
 from kamera.cli.replay import replay
 
 app = typer.Typer(
@@ -17,6 +18,7 @@ app = typer.Typer(
 )
 app.command()(replay)
 app.command()(demo)
+app.command()(doctor)
 
 
 def _print_version(wanted: bool) -> bool:

@@ -8,6 +8,7 @@ from kamera.support.facts import Facts
 from kamera.support.families import SERVED, Family
 from kamera.support.fields import Config
 from kamera.support.layers import SLIDING
+from kamera.support.ranges import ranges
 from kamera.support.refused import REFUSED, SERVE_WITHOUT, UNTESTED
 from kamera.support.rotation import PURE_ROTATIONS, SWITCHING
 from kamera.support.verdict import Reason, Rope
@@ -28,7 +29,7 @@ def reasons_of(
     found = [
         Reason(
             "cannot",
-            f"{len(blocked.layers)} of {len(facts.layer_types)} layers: {_ranges(blocked.layers)}",
+            f"{len(blocked.layers)} of {len(facts.layer_types)} layers: {ranges(blocked.layers)}",
             blocked.why,
             SERVE_WITHOUT,
         )
@@ -136,7 +137,7 @@ def limits_of(text_type: str | None, facts: Facts, quantization: str | None) -> 
     if facts.sliding_window is not None and text_type not in _SLIDING_TESTED:
         sliding = [i for i, kind in enumerate(facts.layer_types) if kind == SLIDING]
         limits.append(
-            f"Layers {_ranges(sliding)} see a window of {facts.sliding_window:,} tokens. All "
+            f"Layers {ranges(sliding)} see a window of {facts.sliding_window:,} tokens. All "
             "their KV is kept, so they relocate like the others; no test runs this family with such layers."
         )
     if quantization is not None:
@@ -163,17 +164,6 @@ def notes_of(family: Family, text_type: str | None, deepstack: int) -> list[str]
     if "talker" not in family.name and family.name.endswith("thinker"):
         notes.append("The thinker is served: text out. The talker's speech isn't.")
     return notes
-
-
-def _ranges(layers: list[int] | tuple[int, ...]) -> str:
-    """`0-2, 4`: runs of layer indices."""
-    runs: list[list[int]] = []
-    for layer in layers:
-        if runs and layer == runs[-1][1] + 1:
-            runs[-1][1] = layer
-        else:
-            runs.append([layer, layer])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
 def _bidirectional(config: Config, text: Config) -> bool:

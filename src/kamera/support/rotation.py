@@ -95,6 +95,7 @@ def _switch(
         return None
     longest = count(text, "max_position_embeddings", row.max_positions)
     if scheme == "dynamic":
-        return longest
+        # One less: a module that grew beyond it goes back only for a forward that is shorter than it.
+        return longest - 1
     key = SWITCHING[scheme]
     return count(text, key, count(parameters, key, row.original_max_positions or longest))

@@ -53,8 +53,8 @@ class Rope:
         section: pairs that each of t, h, w turns; empty for 1-D.
         layout: how a pair lies **in the cache**: channel i with i + R/2, or 2i with 2i + 1.
         head_dim: channels of the head (or of k_pe), of which the first `rotary_dims` rotate.
-        max_positions: where the scheme changes its frequencies: positions below it are served; None if
-            it never does.
+        max_positions: exclusive bound of the positions that are served, where the scheme changes its
+            frequencies with the length; None where it never does.
     """
 
     layer_type: str
@@ -144,6 +144,10 @@ class Verdict:
         """P, the position axes: 1, or 3 for t, h, w."""
         return 1 if all(rope.axes == "1-D" for rope in self.ropes) else 3
 
+    def cache_dtype(self, dtype: str | None = None) -> str:
+        """The dtype that KV is counted in: the one given, the checkpoint's own, or bfloat16."""
+        return dtype or self.dtype or "bfloat16"
+
     def bytes_per_token(self, dtype: str | None = None) -> int | None:
         """KV bytes of one token over all layers that have any; None if the channels aren't known.
 
@@ -153,14 +157,14 @@ class Verdict:
         Raises:
             ConfigError: an unknown dtype.
         """
-        size = _size(dtype or self.dtype or "bfloat16")
+        size = _size(self.cache_dtype(dtype))
         num_layers = self.num_layers - sum(len(b.layers) for b in self.blocked if not b.has_kv)
         values = sum(channel.num_features for channel in self.channels)
         return num_layers * values * size if values else None
 
     def patch_bytes(self, rank: int, num_tokens: int, dtype: str | None = None) -> int | None:
         """Bytes of the factors U [T, M] and V [F, M] of every layer and channel; None if unknown."""
-        size = _size(dtype or self.dtype or "bfloat16")
+        size = _size(self.cache_dtype(dtype))
         values = sum(rank * (num_tokens + channel.num_features) for channel in self.channels)
         return self.num_layers * values * size if values else None
 
