@@ -1,17 +1,27 @@
 """rotate, unrotate and relocate against the plain reference, and as algebra."""
 
+import dataclasses
+
 import jaxtyping
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rope_reference import make_spec, pair_ulp, reference_rotate
+from rope_reference import make_spec, members, pair_ulp, reference_rotate
 
-from kamera.errors import ConfigError
+from kamera.errors import ConfigError, UnsupportedRopeError
 from kamera.rope import relocate, rotate, unrotate
 
 SEEDS = st.integers(0, 2**31)
-AXES = st.sampled_from([1, 3])
+SHAPES = {
+    "1-D": {"num_axes": 1},
+    "M-RoPE": {"num_axes": 3},
+    "pairs": {"num_axes": 1, "layout": "pairs"},
+    "partial": {"num_axes": 1, "rotary_dim": 12},
+    "pairs, partial, M-RoPE": {"num_axes": 3, "layout": "pairs", "rotary_dim": 12},
+}
+SPECS = st.sampled_from([make_spec(**shape) for shape in SHAPES.values()])
+BITS = {torch.float32: torch.int32, torch.bfloat16: torch.int16, torch.float16: torch.int16}
 few = settings(max_examples=20, deadline=None)
 
 
@@ -25,18 +35,21 @@ def draw(seed, num_axes, num_tokens=5, heads=3, head_dim=16, furthest=30000):
 def plain_torch(x, positions, spec):
     """RoPE as models write it, all in x's dtype: the error that a user already accepts."""
     angles = positions.float()[:, list(spec.axes)] * torch.tensor(spec.inv_freq)
-    angles = torch.cat([angles, angles], dim=-1)[:, None, :]
-    first, second = x.chunk(2, dim=-1)
-    turned = torch.cat([-second, first], dim=-1)
-    return x * angles.cos().to(x.dtype) + turned * angles.sin().to(x.dtype)
+    cos, sin = angles.cos().to(x.dtype)[:, None, :], angles.sin().to(x.dtype)[:, None, :]
+    real, imag = zip(*(members(spec, pair) for pair in range(spec.num_pairs)), strict=True)
+    first, second = x[..., real], x[..., imag]
+    out = x.clone()
+    out[..., real] = first * cos + -second * sin
+    out[..., imag] = second * cos + first * sin
+    return out
 
 
-@pytest.mark.parametrize("num_axes", [1, 3])
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("num_tokens", [1, 97])
-def test_error_is_at_most_twice_plain_torch(num_axes, dtype, num_tokens):
-    spec = make_spec(num_axes, head_dim=24)
-    x, positions = draw(0, num_axes, num_tokens, heads=1, head_dim=24)
+def test_error_is_at_most_twice_plain_torch(shape, dtype, num_tokens):
+    spec = make_spec(head_dim=24, **SHAPES[shape])
+    x, positions = draw(0, spec.num_axes, num_tokens, heads=1, head_dim=24)
     x = x[0].to(dtype)
     reference = reference_rotate(x, positions, spec)
     ours = (rotate(x, positions, spec).double() - reference).abs().max()
@@ -44,10 +57,10 @@ def test_error_is_at_most_twice_plain_torch(num_axes, dtype, num_tokens):
     assert ours <= 2 * theirs
 
 
-@pytest.mark.parametrize("num_axes", [1, 3])
-def test_float64_keys_are_rotated_in_float64(num_axes):
-    spec = make_spec(num_axes)
-    x, positions = draw(1, num_axes)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_float64_keys_are_rotated_in_float64(shape):
+    spec = make_spec(**SHAPES[shape])
+    x, positions = draw(1, spec.num_axes)
     x = x.double()
     got = rotate(x, positions, spec)
     assert got.dtype == torch.float64
@@ -57,32 +70,55 @@ def test_float64_keys_are_rotated_in_float64(num_axes):
 
 
 @few
-@given(SEEDS, AXES, st.sampled_from([torch.float32, torch.bfloat16, torch.float16]))
-def test_zero_positions_are_the_identity_bit_for_bit(seed, num_axes, dtype):
-    x, positions = draw(seed, num_axes)
+@given(SEEDS, SPECS, st.sampled_from(list(BITS)))
+def test_zero_positions_are_the_identity_bit_for_bit(seed, spec, dtype):
+    x, positions = draw(seed, spec.num_axes)
     x = x.to(dtype)
     x[0, 0, 0, :4] = torch.tensor([-0.0, 0.0, float("inf"), -0.0])
     positions[::2] = 0
-    bits = torch.int32 if dtype == torch.float32 else torch.int16
+    bits = BITS[dtype]
     for turn in (rotate, unrotate):
-        out = turn(x, positions, make_spec(num_axes))
+        out = turn(x, positions, spec)
         assert torch.equal(out[:, ::2].view(bits), x[:, ::2].view(bits))
 
 
 @few
-@given(SEEDS, AXES, st.sampled_from([1.0, 1.139, 0.7]))
-def test_unrotate_takes_rotate_back(seed, num_axes, scaling):
-    x, positions = draw(seed, num_axes)
-    spec = make_spec(num_axes, scaling=scaling)
+@given(SEEDS, st.sampled_from(list(BITS)), st.sampled_from([1.0, 1.139]))
+def test_channels_that_do_not_rotate_keep_their_bits(seed, dtype, scaling):
+    spec = make_spec(3, scaling=scaling, layout="pairs", rotary_dim=12)
+    x, positions = draw(seed, 3)
+    x[0, 1, 0, 12:] = torch.tensor([-0.0, float("nan"), float("inf"), 1e-44])
+    x = x.to(dtype)
+    for turn in (rotate, unrotate):
+        out = turn(x, positions, spec)
+        assert torch.equal(out[..., 12:].view(BITS[dtype]), x[..., 12:].view(BITS[dtype]))
+        assert not torch.equal(out[..., :12], x[..., :12])
+
+
+def test_pairs_of_frequency_zero_keep_their_values():
+    """Proportional RoPE (Gemma4): a plain spec, zero for part of the head."""
+    spec = make_spec(1)
+    still = dataclasses.replace(spec, inv_freq=(*spec.inv_freq[:4], 0.0, 0.0, 0.0, 0.0))
+    x, positions = draw(5, 1)
+    out = rotate(x, positions, still)
+    assert torch.equal(out[..., [4, 5, 6, 7, 12, 13, 14, 15]], x[..., [4, 5, 6, 7, 12, 13, 14, 15]])
+    moving = [0, 1, 2, 3, 8, 9, 10, 11]
+    assert torch.equal(out[..., moving], rotate(x, positions, spec)[..., moving])
+
+
+@few
+@given(SEEDS, SPECS, st.sampled_from([1.0, 1.139, 0.7]))
+def test_unrotate_takes_rotate_back(seed, spec, scaling):
+    spec = dataclasses.replace(spec, attention_scaling=scaling)
+    x, positions = draw(seed, spec.num_axes)
     back = unrotate(rotate(x, positions, spec), positions, spec)
     assert (back - x).abs().max() <= 5e-7 * x.abs().max()
 
 
 @few
-@given(SEEDS, AXES, st.integers(-64, 64), st.integers(-64, 64))
-def test_two_shifts_equal_their_sum(seed, num_axes, first, second):
-    x, positions = draw(seed, num_axes, furthest=64)
-    spec = make_spec(num_axes)
+@given(SEEDS, SPECS, st.integers(-64, 64), st.integers(-64, 64))
+def test_two_shifts_equal_their_sum(seed, spec, first, second):
+    x, positions = draw(seed, spec.num_axes, furthest=64)
     twice = rotate(rotate(x, positions * 0 + first, spec), positions * 0 + second, spec)
     once = rotate(x, positions * 0 + first + second, spec)
     # Angles are float32: each of the three rounds by up to half an ULP of 128 radians.
@@ -90,9 +126,9 @@ def test_two_shifts_equal_their_sum(seed, num_axes, first, second):
 
 
 @few
-@given(SEEDS, st.integers(1, 1000))
-def test_each_axis_turns_its_own_pairs_alone(seed, step):
-    spec = make_spec(3)
+@given(SEEDS, st.integers(1, 1000), st.sampled_from(["half", "pairs"]))
+def test_each_axis_turns_its_own_pairs_alone(seed, step, layout):
+    spec = make_spec(3, layout=layout)
     x, positions = draw(seed, 3)
     positions[:] = torch.tensor([7, 1009, 20011])  # t, h, w all apart
     base = rotate(x, positions, spec)
@@ -100,34 +136,34 @@ def test_each_axis_turns_its_own_pairs_alone(seed, step):
         moved = positions.clone()
         moved[:, axis] += step
         changed = (rotate(x, moved, spec) != base).flatten(0, 2).any(dim=0)
-        own = torch.tensor([a == axis for a in spec.axes] * 2)
+        own = torch.zeros(16, dtype=torch.bool)
+        for pair in (pair for pair, read in enumerate(spec.axes) if read == axis):
+            own[list(members(spec, pair))] = True
         assert not changed[~own].any()
         assert changed[own].any()
 
 
 @few
-@given(SEEDS, AXES)
-def test_a_relocated_bf16_canonical_is_rounded_once(seed, num_axes):
-    spec = make_spec(num_axes)
-    x, positions = draw(seed, num_axes)
+@given(SEEDS, SPECS)
+def test_a_relocated_bf16_canonical_is_rounded_once(seed, spec):
+    x, positions = draw(seed, spec.num_axes)
     canonical = x[0].bfloat16()
     got = relocate(canonical, positions, spec)
     exact = reference_rotate(canonical, positions, spec)
     error = (got.double() - exact).abs()
-    assert (error <= 0.5001 * pair_ulp(exact)).all()
+    assert (error <= 0.5001 * pair_ulp(exact, spec)).all()
 
 
 @few
-@given(SEEDS, AXES)
-def test_back_to_zero_and_out_again_stays_within_one_bf16_ulp(seed, num_axes):
+@given(SEEDS, SPECS)
+def test_back_to_zero_and_out_again_stays_within_one_bf16_ulp(seed, spec):
     """R(p1) · R(−p0) through a bf16 canonical, against the correctly rounded bf16 rotation."""
-    spec = make_spec(num_axes)
-    x, source = draw(seed, num_axes)
-    _, target = draw(seed + 1, num_axes)
+    x, source = draw(seed, spec.num_axes)
+    _, target = draw(seed + 1, spec.num_axes)
     cached = x[0].bfloat16()
     got = relocate(unrotate(cached, source, spec), target, spec)
     wanted = reference_rotate(reference_rotate(cached, source, spec, sign=-1), target, spec)
-    steps = (got.double() - wanted.bfloat16().double()).abs() / pair_ulp(wanted)
+    steps = (got.double() - wanted.bfloat16().double()).abs() / pair_ulp(wanted, spec)
     assert steps.max() <= 1.0
 
 
@@ -144,9 +180,9 @@ def test_relocation_does_not_drift_over_a_thousand_slides_and_chaining_does():
         if slide % 50 == 0:
             here = positions + slide
             exact = rotate(canonical.double(), here, spec)
-            error = (relocate(canonical, here, spec).double() - exact).abs() / pair_ulp(exact)
+            error = (relocate(canonical, here, spec).double() - exact).abs() / pair_ulp(exact, spec)
             worst = max(worst, error.max().item())
-    drift = ((chained.double() - exact).abs() / pair_ulp(exact)).max().item()
+    drift = ((chained.double() - exact).abs() / pair_ulp(exact, spec)).max().item()
     assert worst <= 0.5001  # the bound of one relocation, whatever the number of slides
     assert drift > 4.0
 
@@ -191,3 +227,19 @@ def test_a_wrong_shape_says_what_was_expected(x_shape, positions, message):
 def test_integer_keys_are_refused():
     with pytest.raises(ConfigError, match="floating dtype"):
         rotate(torch.zeros(5, 2, 16).long(), torch.zeros(5, 3).long(), make_spec(3))
+
+
+def test_a_position_beyond_the_reach_is_refused_with_its_reason():
+    spec = dataclasses.replace(make_spec(3), scheme="longrope", max_positions=4096)
+    x, positions = draw(6, 3, furthest=4096)
+    positions[-1] = torch.tensor([4095, 0, 1])
+    for turn in (rotate, unrotate, relocate):
+        turn(x, positions, spec)
+    positions[-1] = torch.tensor([0, 4096, 1])
+    message = "position 4096 is beyond .*: longrope RoPE uses others from position 4096 on"
+    for turn in (rotate, unrotate, relocate):
+        with pytest.raises(UnsupportedRopeError, match=message):
+            turn(x, positions, spec)
+    spec.check_reach(4096)
+    with pytest.raises(UnsupportedRopeError, match="position 4096 is beyond"):
+        spec.check_reach(4097)
