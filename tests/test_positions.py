@@ -1,24 +1,29 @@
 """Position layouts against a walk that counts token by token."""
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kamera.errors import ConfigError
-from kamera.positions import text_layout, wrapped_image_layout
+from kamera.positions import text_layout, wrapped_media_layout
 
 
-def walk(height: int, width: int, before: int, after: int) -> tuple[list[tuple[int, ...]], int]:
-    """Text steps all axes; the image stands at the counter; text resumes past its longer side."""
+def walk(
+    frames: list[int], height: int, width: int, before: int, after: int
+) -> tuple[list[tuple[int, ...]], int]:
+    """Text steps all axes; media stand at the counter; text resumes past the furthest position."""
     counter, found = 0, []
     for _ in range(before):
         found.append((counter,) * 3)
         counter += 1
-    for row in range(height):
-        for column in range(width):
-            found.append((counter, counter + row, counter + column))
-    counter += max(height, width)
+    for step in frames:
+        for row in range(height):
+            for column in range(width):
+                found.append((counter + step, counter + row, counter + column))
+    counter = max([counter - 1, *(max(position) for position in found)]) + 1
     for _ in range(after):
         found.append((counter,) * 3)
         counter += 1
@@ -28,12 +33,16 @@ def walk(height: int, width: int, before: int, after: int) -> tuple[list[tuple[i
 sides = st.integers(1, 7)
 
 
-@given(height=sides, width=sides, before=st.integers(0, 3), after=st.integers(0, 3))
-def test_an_image_takes_its_longer_side_of_the_counter(
-    height: int, width: int, before: int, after: int
+gaps = st.lists(st.integers(0, 5), max_size=4)
+
+
+@given(gaps=gaps, height=sides, width=sides, before=st.integers(0, 3), after=st.integers(0, 3))
+def test_media_take_their_longest_axis_of_the_counter(
+    gaps: list[int], height: int, width: int, before: int, after: int
 ) -> None:
-    layout = wrapped_image_layout(height, width, before, after)
-    local, extent = walk(height, width, before, after)
+    frames = [0, *itertools.accumulate(gaps)]
+    layout = wrapped_media_layout(frames, height, width, before, after)
+    local, extent = walk(frames, height, width, before, after)
     assert layout.local.tolist() == [list(p) for p in local]
     assert layout.extent == extent
     assert layout.local.dtype == torch.int64
@@ -48,14 +57,14 @@ def test_text_counts_the_same_on_every_axis(num_tokens: int, num_axes: int) -> N
 
 @given(start=st.integers(0, 10**9))
 def test_a_chunk_moves_as_one(start: int) -> None:
-    layout = wrapped_image_layout(2, 5, 1, 1)
+    layout = wrapped_media_layout((0,), 2, 5, 1, 1)
     assert (layout.at(start) - layout.local).unique().tolist() == [start]
     assert layout.at(start)[0].tolist() == [start] * 3
 
 
 def test_layouts_own_their_memory() -> None:
     """A broadcast view would alias all axes."""
-    for layout in (text_layout(4, 3), wrapped_image_layout(2, 3, 1, 1)):
+    for layout in (text_layout(4, 3), wrapped_media_layout((0,), 2, 3, 1, 1)):
         assert layout.local.is_contiguous()
 
 
@@ -67,5 +76,11 @@ def test_an_empty_text_is_refused(num_tokens: int) -> None:
 
 @pytest.mark.parametrize("shape", [(0, 3, 1, 1), (3, 0, 1, 1), (2, 2, -1, 1), (2, 2, 1, -1)])
 def test_an_impossible_image_is_refused(shape: tuple[int, int, int, int]) -> None:
-    with pytest.raises(ConfigError, match="image layout"):
-        wrapped_image_layout(*shape)
+    with pytest.raises(ConfigError, match="media layout"):
+        wrapped_media_layout((0,), *shape)
+
+
+@pytest.mark.parametrize("frames", [(), (1,), (0, 2, 1), (-1, 0)])
+def test_frames_that_do_not_run_forward_from_zero_are_refused(frames: tuple[int, ...]) -> None:
+    with pytest.raises(ConfigError, match="frames"):
+        wrapped_media_layout(frames, 2, 2, 1, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -11,17 +12,15 @@ from kamera.positions import PositionLayout
 
 
 @dataclass(frozen=True, eq=False)
-class Pixels:
-    """What the vision tower takes for one image: the processor's output.
+class Media:
+    """What a tower takes for one image, video or audio clip: the processor's outputs.
 
     Attributes:
-        values: flattened patches, as the processor made them.
-        grid: (t, h, w) in patches.
-        digest: the image's identity; the vision embeddings are cached under it.
+        inputs: the processor's outputs by their own names, e.g. `pixel_values`, `image_grid_thw`.
+        digest: the item's identity; its embeddings are cached under it.
     """
 
-    values: Tensor
-    grid: tuple[int, int, int]
+    inputs: Mapping[str, Tensor]
     digest: str
 
 
@@ -31,7 +30,7 @@ class Chunk:
 
     key: ChunkKey
     layout: PositionLayout = field(compare=False)
-    pixels: Pixels | None = field(default=None, compare=False)
+    media: Media | None = field(default=None, compare=False)
 
     @property
     def digest(self) -> str:

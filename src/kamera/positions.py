@@ -7,6 +7,7 @@ h x w merged tokens takes max(h, w) steps of the counter (Qwen2-VL report, secti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -35,23 +36,34 @@ def text_layout(num_tokens: int, num_axes: int) -> PositionLayout:
     return PositionLayout(steps, num_tokens)
 
 
-def wrapped_image_layout(
-    height: int, width: int, num_before: int, num_after: int
+def wrapped_media_layout(
+    frames: Sequence[int], height: int, width: int, num_before: int, num_after: int
 ) -> PositionLayout:
-    """Sectioned M-RoPE of one still image of `height` x `width` merged tokens between wrapper tokens.
+    """M-RoPE of an image, or of a video's frames, between wrapper tokens.
 
-    The wrapper before counts as text; the image's tokens share t and spread over h and w; the wrapper
-    after resumes at max(height, width).
+    The wrapper before counts as text. Frame i of `height` x `width` merged tokens stands at `frames[i]`
+    on the t axis, its tokens spread over h and w; the wrapper after resumes one past the largest
+    position on any axis. A still image is `frames=(0,)`. `frames` are in positions, not seconds.
+
+    Raises:
+        ConfigError: no frame, frames that run backwards, or an empty grid.
     """
+    steps = [int(step) for step in frames]
+    if not steps or steps[0] != 0 or steps != sorted(steps):
+        raise ConfigError(
+            f"Invalid frames: expected positions from 0 on that never fall, got {steps[:8]}"
+        )
     if min(height, width) < 1 or min(num_before, num_after) < 0:
         raise ConfigError(
-            f"Invalid image layout: expected a grid of at least 1 x 1, got {height} x {width} with "
+            f"Invalid media layout: expected a grid of at least 1 x 1, got {height} x {width} with "
             f"{num_before} tokens before and {num_after} after"
         )
     before = torch.arange(num_before)[:, None].expand(-1, 3)
-    rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
-    image = torch.stack([torch.zeros_like(rows), rows, columns], dim=-1).reshape(-1, 3)
-    resume = num_before + max(height, width)
+    axes = torch.meshgrid(
+        torch.tensor(steps), torch.arange(height), torch.arange(width), indexing="ij"
+    )
+    media = torch.stack(axes, dim=-1).reshape(-1, 3)
+    resume = num_before + max(steps[-1] + 1, height, width)
     after = torch.arange(num_after)[:, None].expand(-1, 3) + resume
-    local = torch.cat([before, image + num_before, after]).contiguous()
+    local = torch.cat([before, media + num_before, after]).contiguous()
     return PositionLayout(local, resume + num_after)

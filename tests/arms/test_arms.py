@@ -140,7 +140,7 @@ def test_re_prefilling_arms_are_exact_on_any_window(
 def test_re_prefill_is_one_forward_from_the_pixels(engine: HFEngine, window: Any) -> None:
     request = window("ab")
     served = Reprefill(engine).serve(request)
-    vision = {c.pixels.digest: engine.see(c) for c in request.chunks if c.pixels}
+    vision = {c.media.digest: engine.see(c) for c in request.chunks if c.media}
     out = engine.prefill([*request.cached, request.tail], vision, start=0)
     assert served.logits.equal(out.logits)
     assert served.num_vision_runs == 2

@@ -46,7 +46,7 @@ def raw_request(engine: HFEngine, messages: list[dict[str, Any]]) -> Raw:
     pictures = [open_image(p["image"]).convert("RGB") for p in parts if p["type"] == "image"]
     values = grids = None
     if pictures:
-        out = engine.images(images=pictures, return_tensors="pt")
+        out = engine.processors["image"](images=pictures, return_tensors="pt")
         values, grids = out["pixel_values"], out["image_grid_thw"]
         pieces = text.split("<|image_pad|>")
         text = pieces[0]
@@ -62,7 +62,7 @@ def full_forward(engine: HFEngine, raw: Raw) -> tuple[Tensor, ChunkKV]:
     """The model's own forward over the request: last logits, KV as cached."""
     engine.model.model.rope_deltas = None
     out = engine.model(**raw.inputs(), use_cache=True)
-    return out.logits[0, -1].float(), cache.read(out.cache, 0)
+    return out.logits[0, -1].float(), cache.read(out.cache, 0, engine.backbone.channels)
 
 
 def prompt_positions(prompt: Prompt) -> Tensor:

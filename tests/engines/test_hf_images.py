@@ -26,9 +26,9 @@ ORIENTATIONS = {
 
 
 def values(engine: HFEngine, image: Any) -> torch.Tensor:
-    pixels = engine.image_chunk(image).pixels
+    pixels = engine.image_chunk(image).media
     assert pixels is not None
-    return pixels.values
+    return pixels.inputs["pixel_values"]
 
 
 def test_a_path_its_string_and_the_loaded_image_have_one_key(
@@ -101,9 +101,9 @@ def test_same_bytes_in_another_shape_are_another_image(engine: HFEngine) -> None
 def test_uniform_30_by_100_is_not_100_by_30(engine: HFEngine) -> None:
     """Pixels that are all equal flatten to the same bytes: only the grid differs."""
     wide, tall = (engine.image_chunk(Image.new("RGB", s, "red")) for s in ((100, 30), (30, 100)))
-    assert wide.pixels is not None
-    assert tall.pixels is not None
-    assert wide.pixels.values.equal(tall.pixels.values)
+    assert wide.media is not None
+    assert tall.media is not None
+    assert wide.media.inputs["pixel_values"].equal(tall.media.inputs["pixel_values"])
     assert wide.digest != tall.digest
 
 

@@ -25,7 +25,7 @@ def request(picture: Any, question: str = QUESTION, first: int = 0) -> list[dict
 
 
 def see(engine: HFEngine, chunks: tuple[Chunk, ...]) -> dict[str, torch.Tensor]:
-    return {c.pixels.digest: engine.see(c) for c in chunks if c.pixels is not None}
+    return {c.media.digest: engine.see(c) for c in chunks if c.media is not None}
 
 
 def starts(chunks: tuple[Chunk, ...]) -> list[int]:
@@ -159,7 +159,7 @@ def blocked_forward(engine: HFEngine, made: Prompt, blind: int) -> tuple[ChunkKV
     mask[begin:end, :begin] = torch.finfo(torch.float32).min
     embeds = engine.model.get_input_embeddings()(raw_ids)
     pads = raw_ids[0] == engine.model.config.image_token_id
-    embeds[0, pads] = torch.cat([vision[c.pixels.digest] for c in made.chunks if c.pixels])
+    embeds[0, pads] = torch.cat([vision[c.media.digest] for c in made.chunks if c.media])
     with torch.inference_mode():
         out = engine.model.model.language_model(
             inputs_embeds=embeds,
@@ -338,8 +338,8 @@ def test_vision_runs_are_counted_and_only_in_see(engine: HFEngine, picture: Any)
 
 def test_vision_embeddings_are_the_models_own(engine: HFEngine, picture: Any) -> None:
     chunk = engine.image_chunk(picture(0, 140, 56))
-    assert chunk.pixels is not None
-    out = engine.images(images=[picture(0, 140, 56)], return_tensors="pt")
+    assert chunk.media is not None
+    out = engine.processors["image"](images=[picture(0, 140, 56)], return_tensors="pt")
     with torch.inference_mode():
         own = engine.model.model.get_image_features(out["pixel_values"], out["image_grid_thw"])
     assert engine.see(chunk).equal(own.pooler_output[0])

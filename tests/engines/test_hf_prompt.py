@@ -92,13 +92,13 @@ def test_images_are_chunks_with_their_wrapper_and_texts_are_not(
     engine: HFEngine, picture: Any
 ) -> None:
     made = engine.prompt(user(text("a"), image(picture(0)), image(picture(1)), text("b")))
-    assert [chunk.pixels is not None for chunk in made.chunks] == [False, True, True]
+    assert [chunk.media is not None for chunk in made.chunks] == [False, True, True]
     start, pad, end = engine.tokenizer.convert_tokens_to_ids(VISION_TOKENS[:3])
     for chunk in made.chunks[1:]:
         assert chunk.key.token_ids == (start, *[pad] * 6, end)
         assert chunk.num_tokens == 8
         assert chunk.extent == 2 + 3
-    assert made.tail.pixels is None
+    assert made.tail.media is None
 
 
 def test_frame_is_what_prompt_writes_around_the_images(engine: HFEngine, picture: Any) -> None:
@@ -130,7 +130,7 @@ def test_text_can_never_smuggle_an_image_placeholder(
         "string": [{"role": "user", "content": token}],
         "no image": user(evil),
     }[place]
-    with pytest.raises(ConfigError, match=r"(?i)vision|image"):
+    with pytest.raises(ConfigError, match=r"(?i)media|image"):
         engine.prompt(messages)
 
 
@@ -146,7 +146,7 @@ def test_a_placeholder_cut_over_two_text_parts_is_refused(engine: HFEngine, pict
 def test_a_question_can_never_smuggle_an_image_placeholder(engine: HFEngine, token: str) -> None:
     with pytest.raises(ConfigError):
         engine.frame(token)
-    with pytest.raises(ConfigError, match="Vision tokens"):
+    with pytest.raises(ConfigError, match="Media tokens"):
         engine.text_chunk(token)
 
 

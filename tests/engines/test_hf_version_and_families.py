@@ -11,7 +11,13 @@ import pytest
 
 from kamera.engines.hf import HFEngine, version
 from kamera.engines.hf.families import FAMILIES, family_of
-from kamera.errors import ConfigError, EngineVersionError, KameraError, UnsupportedModelError
+from kamera.errors import (
+    ConfigError,
+    EngineVersionError,
+    KameraError,
+    UnsupportedModelError,
+    UnsupportedRopeError,
+)
 
 
 @pytest.mark.parametrize("found", ["5.24.0", "5.24.9", "5.24.0.dev0", "5.24rc1"])
@@ -39,21 +45,23 @@ def test_missing_transformers_says_what_to_install() -> None:
 
 def config(**changes: object) -> SimpleNamespace:
     text = SimpleNamespace(layer_types=changes.pop("layer_types", ["full_attention"] * 2))
-    return SimpleNamespace(**{"model_type": "qwen2_5_vl", "text_config": text} | changes)
+    return SimpleNamespace(
+        **{"model_type": "qwen2_5_vl", "get_text_config": lambda: text} | changes
+    )
 
 
 def test_a_supported_family_is_found() -> None:
     assert family_of(config()) is FAMILIES["qwen2_5_vl"]
 
 
-@pytest.mark.parametrize("model_type", ["llama", "qwen2_vl", "qwen2_5_vl_text", None, ""])
+@pytest.mark.parametrize("model_type", ["mamba", "qwen3_5", "qwen2_5_vl_text", None, ""])
 def test_other_model_types_are_refused_by_name(model_type: str | None) -> None:
     with pytest.raises(UnsupportedModelError, match="qwen2_5_vl") as caught:
         family_of(config(model_type=model_type))
     assert repr(model_type) in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["sliding_attention", "linear_attention", "chunked_attention"])
+@pytest.mark.parametrize("kind", ["linear_attention", "chunked_attention", "mamba"])
 def test_one_layer_that_holds_no_full_kv_is_enough_to_refuse(kind: str) -> None:
     layers = ["full_attention"] * 7 + [kind]
     with pytest.raises(UnsupportedModelError, match=kind):
@@ -71,27 +79,23 @@ def changed_checkpoint(tiny: Path, folder: Path, **changes: object) -> Path:
     return folder
 
 
-def test_a_checkpoint_with_sliding_layers_is_refused(tiny: Path, tmp_path: Path) -> None:
-    layers = ["full_attention"] * 4 + ["sliding_attention"] * 4
-    with pytest.raises(UnsupportedModelError, match="sliding_attention"):
-        HFEngine.from_pretrained(
-            changed_checkpoint(
-                tiny, tmp_path / "m", layer_types=layers, use_sliding_window=True, sliding_window=8
-            )
-        )
-
-
 def test_a_checkpoint_of_another_model_type_is_refused(tiny: Path, tmp_path: Path) -> None:
     folder = changed_checkpoint(tiny, tmp_path / "m", model_type="no_such_model")
     with pytest.raises(UnsupportedModelError, match="no_such_model"):
         HFEngine.from_pretrained(folder)
 
 
-def test_dynamic_rope_is_refused(tiny: Path, tmp_path: Path) -> None:
+def test_dynamic_rope_is_served_up_to_where_it_switches(tiny: Path, tmp_path: Path) -> None:
     rope = {"rope_type": "dynamic", "rope_theta": 1e6, "factor": 4.0, "mrope_section": [4, 6, 6]}
-    folder = changed_checkpoint(tiny, tmp_path / "m", rope_parameters=rope)
-    with pytest.raises(UnsupportedModelError, match="dynamic"):
-        HFEngine.from_pretrained(folder)
+    folder = changed_checkpoint(
+        tiny, tmp_path / "m", rope_parameters=rope, max_position_embeddings=64
+    )
+    engine = HFEngine.from_pretrained(folder)
+    chunk = engine.text_chunk("what color is the shape?")
+    near = engine.prefill([chunk], {}, start=0).kv.to_canonical(chunk.layout.at(0), engine.spec)
+    assert near.at(chunk.layout.at(60 - chunk.extent), engine.spec).num_tokens == chunk.num_tokens
+    with pytest.raises(UnsupportedRopeError, match="dynamic"):
+        near.at(chunk.layout.at(70 - chunk.extent), engine.spec)
 
 
 def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from kamera.identity import (
     Adapter,
     AntecedentKey,
     ChunkKey,
-    ImageIdentity,
+    MediaIdentity,
     ModelKey,
     Shard,
     weights_digest,
@@ -24,6 +24,7 @@ from kamera.identity import (
 
 W1, W2 = "1" * 64, "2" * 64
 PIXELS = np.arange(24, dtype=np.float32).reshape(4, 6)
+GRID = np.array([[1, 2, 3]])
 
 
 def model(**changes: Any) -> ModelKey:
@@ -42,15 +43,13 @@ def model(**changes: Any) -> ModelKey:
     return ModelKey(**(fields | changes))
 
 
-def image(**changes: Any) -> ImageIdentity:
+def image(**changes: Any) -> MediaIdentity:
     fields: dict[str, Any] = {
-        "pixels": PIXELS,
-        "grid": (1, 2, 2),
+        "inputs": {"pixel_values": PIXELS, "image_grid_thw": GRID},
         "processor": {"patch_size": 14, "mean": [0.5, 0.5, 0.5]},
-        "mode": "RGB",
-        "size": (30, 100),
+        "source": {"mode": "RGB", "size": [30, 100]},
     }
-    return ImageIdentity(**(fields | changes))
+    return MediaIdentity(**(fields | changes))
 
 
 def chunk(**changes: Any) -> ChunkKey:
@@ -87,21 +86,29 @@ MODEL_CHANGES: dict[str, list[Any]] = {
     "numerics": ["vllm-0.11/sdpa"],
 }
 IMAGE_CHANGES: dict[str, list[Any]] = {
-    "pixels": [PIXELS.reshape(6, 4), PIXELS + 1, PIXELS.astype(np.float64), PIXELS.view(np.int32)],
-    "grid": [(2, 1, 2), (1, 4, 1)],
+    "inputs": [
+        {"pixel_values": PIXELS.reshape(6, 4), "image_grid_thw": GRID},
+        {"pixel_values": PIXELS + 1, "image_grid_thw": GRID},
+        {"pixel_values": PIXELS.astype(np.float64), "image_grid_thw": GRID},
+        {"pixel_values": PIXELS.view(np.int32), "image_grid_thw": GRID},
+        {"pixel_values": PIXELS, "image_grid_thw": GRID[:, ::-1]},
+        {"pixel_values": PIXELS, "video_grid_thw": GRID},
+        {"pixel_values": PIXELS},
+    ],
     "processor": [{"patch_size": 16, "mean": [0.5, 0.5, 0.5]}, {}],
-    "mode": ["RGBA", "P"],
-    "size": [(100, 30)],
-    "exif_orientation": [6],
-    "alpha": ["composited on white"],
-    "palette": [b"", b"\x00\x01\x02"],
+    "source": [
+        {"mode": "P", "size": [30, 100]},
+        {"mode": "RGB", "size": [100, 30]},
+        {"mode": "RGB", "size": [30, 100], "palette": b""},
+        {},
+    ],
 }
 CHUNK_CHANGES: dict[str, list[Any]] = {
     "model": [model(dtype="float16")],
     "tenant": ["", "a", "None"],
-    "kind": ["video"],
+    "kind": ["video", "audio"],
     "token_ids": [(7, 9, 9, 9), (7, 9, 9), (7, 9, 9, 8, 8)],
-    "contents": [(image(mode="L"),), (image(), image())],
+    "contents": [(image(source={"mode": "L"}),), (image(), image())],
     "position_layout": [2],
 }
 ANTECEDENT_CHANGES: dict[str, list[Any]] = {
@@ -134,7 +141,7 @@ def test_no_two_changes_share_a_digest(name: str) -> None:
     ("kind", "changes"),
     [
         (ModelKey, MODEL_CHANGES),
-        (ImageIdentity, IMAGE_CHANGES),
+        (MediaIdentity, IMAGE_CHANGES),
         (ChunkKey, CHUNK_CHANGES),
         (AntecedentKey, ANTECEDENT_CHANGES),
     ],
@@ -147,8 +154,8 @@ def test_every_field_has_a_case(kind: type, changes: dict[str, list[Any]]) -> No
 
 GOLDEN = {
     "model": "e7cd5ea9c1345babebbf0a4fc26a2ea3847ec8339e67fb3f620d71a998e2b41d",
-    "image": "11a15efa91ba556c67d025c74ce4c1a087738d56fec6d22a5c1e0510a8553a23",
-    "chunk": "70be7a5890b1d87b7c7d9c4402b114fadc3878ec6bcf56d7b32b5c58813597e9",
+    "image": "f458c2edc1bab946b5726ad025a3b68ccbebf8fba127e2e296c806fa65cf3a21",
+    "chunk": "bf46f2217b615c03de018eff80d27a7a6af3bf3c018118032784315bb8097808",
     "antecedent": "a44e81c502e8a129cd32e297befe4cd31c7a2f7b46a36c7e84c2bc92e2f7d7ce",
 }
 
@@ -172,7 +179,8 @@ def test_another_process_with_another_hash_seed_makes_the_same_keys() -> None:
 
 
 def test_torch_and_numpy_pixels_are_one_image() -> None:
-    assert image(pixels=torch.from_numpy(PIXELS.copy())) == image()
+    inputs = {"pixel_values": torch.from_numpy(PIXELS.copy()), "image_grid_thw": GRID}
+    assert image(inputs=inputs) == image()
 
 
 def test_the_pixels_are_not_kept() -> None:
@@ -209,7 +217,7 @@ def test_an_antecedent_is_made_of_chunks() -> None:
     [
         lambda: chunk(kind="text"),
         lambda: chunk(contents=()),
-        lambda: chunk(kind="audio"),
+        lambda: chunk(kind="smell"),
         lambda: chunk(token_ids=()),
         lambda: chunk(token_ids=(True, 1)),
         lambda: chunk(token_ids=(-1,)),
@@ -224,10 +232,7 @@ def test_an_antecedent_is_made_of_chunks() -> None:
         lambda: Shard(0, 1, 8, 8, 0, 2),
         lambda: Shard(0, 1, 0, 8, 2, 1),
         lambda: Adapter("lora", W1.replace("1", "A")),
-        lambda: image(grid=(0, 1, 1)),
-        lambda: image(size=(0, 1)),
-        lambda: image(exif_orientation=9),
-        lambda: image(mode=""),
+        lambda: image(inputs={}),
         lambda: AntecedentKey(("nothing",)),
     ],
 )

@@ -14,7 +14,7 @@ def truth(session: Session, question: str = QUESTION) -> Tensor:
     """Logits of one forward over the prefix, the window's chunks and the question."""
     engine, chunks = session.engine, [session._chunks[c] for c in session._order(session.window)]
     _, tail = engine.frame(question, tenant=session.settings.tenant)
-    vision = {c.pixels.digest: engine.see(c) for c in chunks if c.pixels}
+    vision = {c.media.digest: engine.see(c) for c in chunks if c.media}
     return engine.prefill([*chunks, tail], vision, start=0).logits
 
 

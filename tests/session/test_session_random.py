@@ -75,7 +75,7 @@ def gaps(session: Session, letters: list[str], picture: Any) -> list[tuple[float
     """
     engine = session.engine
     chunks = [engine.image_chunk(shown(picture, letter)) for letter in letters]
-    vision = {c.pixels.digest: engine.see(c) for c in chunks}
+    vision = {c.media.digest: engine.see(c) for c in chunks}
     chunks = [session.prefix, *chunks]
     full = engine.prefill(chunks, vision, start=0).kv
     found, token = [], 0

@@ -287,7 +287,7 @@ def test_every_question_gets_its_own_answer(open_session: Any, picture: Any) -> 
 def test_a_question_with_a_placeholder_is_refused(open_session: Any, picture: Any) -> None:
     session = open_session()
     admit_all(session, picture, "a")
-    with pytest.raises(ConfigError, match="Vision tokens"):
+    with pytest.raises(ConfigError, match="Media tokens"):
         session.ask("<|image_pad|>")
     assert error(session) <= EXACT
 

@@ -36,7 +36,7 @@ class PrefixCache(Arm):
         context = None
         if held and self._kv is not None:
             context = self._kv.slice_tokens(0, sum(chunk.num_tokens for chunk in held))
-        vision = {c.pixels.digest: self.engine.see(c) for c in missing if c.pixels}
+        vision = {c.media.digest: self.engine.see(c) for c in missing if c.media}
         start = sum(chunk.extent for chunk in held)
         out = self.engine.prefill([*missing, request.tail], vision, start=start, context=context)
         ttft_s = time.perf_counter() - clock

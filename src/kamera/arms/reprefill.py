@@ -19,7 +19,7 @@ class Reprefill(Arm):
     def serve(self, request: ArmRequest) -> Served:
         """Prefill everything."""
         clock, runs = time.perf_counter(), self.engine.num_vision_runs
-        vision = {c.pixels.digest: self.engine.see(c) for c in request.cached if c.pixels}
+        vision = {c.media.digest: self.engine.see(c) for c in request.cached if c.media}
         out = self.engine.prefill([*request.cached, request.tail], vision, start=0)
         return Served(
             out.logits,

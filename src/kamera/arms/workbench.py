@@ -36,9 +36,9 @@ class Workbench:
     def vision(self, chunks: Sequence[Chunk]) -> dict[str, Tensor]:
         """Embeddings of the image chunks."""
         for chunk in chunks:
-            if chunk.pixels is not None and chunk.pixels.digest not in self._vision:
-                self._vision[chunk.pixels.digest] = self.engine.see(chunk)
-        return {c.pixels.digest: self._vision[c.pixels.digest] for c in chunks if c.pixels}
+            if chunk.media is not None and chunk.media.digest not in self._vision:
+                self._vision[chunk.media.digest] = self.engine.see(chunk)
+        return {c.media.digest: self._vision[c.media.digest] for c in chunks if c.media}
 
     def canonical(self, chunk: Chunk) -> ChunkKV:
         """KV(B given nothing), un-rotated."""

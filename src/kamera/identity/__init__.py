@@ -3,7 +3,7 @@
     encoding   the typed, length-prefixed bytes under every digest
     digests    digest(domain, version, value): SHA-256, domain-separated, hex
     model      ModelKey, Shard, Adapter
-    image      ImageIdentity over the processed pixels
+    media      MediaIdentity over what the processor hands to the tower
     chunk      ChunkKey, AntecedentKey
     weights    weights_digest(folder): a checkpoint's revision from its contents
 
@@ -13,23 +13,25 @@ client, and nothing is keyed on a path, a URL or a time.
 
 from kamera.identity.chunk import (
     CHUNK_KINDS,
+    MEDIA_KINDS,
     POSITION_LAYOUT_VERSION,
     AntecedentKey,
     ChunkKey,
 )
 from kamera.identity.digests import check_digest, check_tenant, digest
 from kamera.identity.encoding import encode
-from kamera.identity.image import ImageIdentity
+from kamera.identity.media import MediaIdentity
 from kamera.identity.model import Adapter, ModelKey, Shard
 from kamera.identity.weights import weights_digest
 
 __all__ = [
     "CHUNK_KINDS",
+    "MEDIA_KINDS",
     "POSITION_LAYOUT_VERSION",
     "Adapter",
     "AntecedentKey",
     "ChunkKey",
-    "ImageIdentity",
+    "MediaIdentity",
     "ModelKey",
     "Shard",
     "check_digest",

@@ -7,10 +7,10 @@ import numpy as np
 
 from kamera.errors import ConfigError
 from kamera.identity.digests import check_digest, check_tenant, digest
-from kamera.identity.image import ImageIdentity
+from kamera.identity.media import MediaIdentity
 from kamera.identity.model import ModelKey
 
-__all__ = ["CHUNK_KINDS", "POSITION_LAYOUT_VERSION", "AntecedentKey", "ChunkKey"]
+__all__ = ["CHUNK_KINDS", "MEDIA_KINDS", "POSITION_LAYOUT_VERSION", "AntecedentKey", "ChunkKey"]
 
 CHUNK_VERSION = 1
 ANTECEDENT_VERSION = 1
@@ -18,15 +18,16 @@ ANTECEDENT_VERSION = 1
 POSITION_LAYOUT_VERSION = 1
 """Version of the rules that turn a chunk's tokens and grid into positions."""
 
-CHUNK_KINDS = ("text", "image", "video")
+MEDIA_KINDS = ("image", "video", "audio")
+CHUNK_KINDS = ("text", *MEDIA_KINDS)
 
 
 @dataclass(frozen=True)
 class ChunkKey:
     """All that decides the canonical KV of one chunk.
 
-    `token_ids` are all of the chunk's tokens, wrapper tokens included. Vision placeholders share
-    one id, so an image or video chunk names its pictures in `contents`, in the order in which they
+    `token_ids` are all of the chunk's tokens, wrapper tokens included. Placeholders share
+    one id, so an image, video or audio chunk names its media in `contents`, in the order in which they
     appear; a text chunk has none. `tenant` is the operator's name for whose data this is, never
     the client's wish; None and "" are two tenants.
     """
@@ -35,7 +36,7 @@ class ChunkKey:
     tenant: str | None
     kind: str
     token_ids: tuple[int, ...]
-    contents: tuple[ImageIdentity, ...] = ()
+    contents: tuple[MediaIdentity, ...] = ()
     position_layout: int = POSITION_LAYOUT_VERSION
     digest: str = field(init=False, compare=False)
 
@@ -48,7 +49,7 @@ class ChunkKey:
         if (self.kind == "text") != (not self.contents):
             raise ConfigError(
                 f"Chunk of kind {self.kind!r} has {len(self.contents)} contents: expected none for "
-                "text and at least one for image and video. Pass the ImageIdentity of each picture."
+                "text and at least one for media. Pass the MediaIdentity of each item."
             )
         self._check_tokens()
         object.__setattr__(self, "digest", digest("kamera.chunk", CHUNK_VERSION, self._identity()))

@@ -43,14 +43,14 @@ class Former:
         """Embeddings of the image chunks, from the store where it has them, else from the tower."""
         found = {}
         for chunk in chunks:
-            if chunk.pixels is None:
+            if chunk.media is None:
                 continue
             embeddings = self.library.vision(chunk)
             if isinstance(embeddings, Miss):
                 embeddings = self.engine.see(chunk)
                 self.num_vision_runs += 1
                 self.library.keep_vision(chunk, embeddings)
-            found[chunk.pixels.digest] = embeddings
+            found[chunk.media.digest] = embeddings
         return found
 
     def canonical(self, chunk: Chunk) -> ChunkKV:

@@ -1,23 +1,50 @@
-"""A chat request -> chunks and a tail, spliced by token ids.
+"""A chat request -> its media, and token ids cut at them.
 
-The rendered text is tokenized in pieces cut at the vision wrappers. These are special tokens, which no BPE
-merge crosses, so the pieces' ids, one after another, are the ids of the whole.
+The rendered text is tokenized whole and cut at the markers' ids. Markers are special tokens, which no merge
+crosses, so the pieces' ids, one after another, are the ids of the whole.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kamera.engines.hf.families import Family
 from kamera.errors import ConfigError
 
+Ids = tuple[int, ...]
 
-def split_text(rendered: str, family: Family) -> list[str]:
-    """Cut around each wrapped image; images and the text between alternate as they stand."""
-    wrapped = re.escape(family.vision_start + family.image_pad + family.vision_end)
-    return [piece for piece in re.split(f"({wrapped})", rendered) if piece]
+
+def render(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> str:
+    """The chat template's text, up to where the assistant speaks."""
+    text = tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
+    return str(text)
+
+
+def encode(tokenizer: Any, rendered: str) -> Ids:
+    """Token ids of a rendered request; a start token is added where the template wrote none."""
+    start = tokenizer.bos_token
+    return tuple(
+        tokenizer(rendered, add_special_tokens=not (start and rendered.startswith(start))).input_ids
+    )
+
+
+def split_ids(ids: Ids, markers: Mapping[str, Ids]) -> list[tuple[str, Ids]]:
+    """Cut at each marker: ("text", ids) and (kind, marker ids) in order; no piece is empty."""
+    pieces: list[tuple[str, Ids]] = []
+    begin = at = 0
+    while at < len(ids):
+        kind = next((k for k, m in markers.items() if ids[at : at + len(m)] == m), None)
+        if kind is None:
+            at += 1
+            continue
+        if begin < at:
+            pieces.append(("text", ids[begin:at]))
+        begin = at + len(markers[kind])
+        pieces.append((kind, ids[at:begin]))
+        at = begin
+    if begin < len(ids):
+        pieces.append(("text", ids[begin:]))
+    return pieces
 
 
 def check_text(text: Any) -> None:
@@ -34,12 +61,14 @@ def check_text(text: Any) -> None:
         raise ConfigError(f"Invalid text {text!r:.80}: expected valid Unicode, {error}") from None
 
 
-def images_of(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The images of a chat request, in the order in which they are rendered.
+def media_of(
+    messages: Sequence[Mapping[str, Any]], kinds: Sequence[str] = ("image",)
+) -> list[tuple[str, Any]]:
+    """The media of a chat request as (kind, source), in the order in which they are rendered.
 
     Raises:
         ConfigError: no message, one of another form than role and content, a part of a kind that isn't
-            served, or an image part without an image.
+            served, or a media part without its source.
     """
     if not isinstance(messages, list | tuple) or not messages:
         raise ConfigError(
@@ -58,16 +87,22 @@ def images_of(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
         for part in content:
             if not isinstance(part, Mapping):
                 raise ConfigError(f"Invalid part: expected a mapping with a type, got {part!r:.80}")
-            kind = part.get("type")
-            if kind == "image":
-                if part.get("image") is None:
-                    raise ConfigError(
-                        "Image part without an image: expected {'type': 'image', 'image': a PIL "
-                        f"image or a path}}, got the keys {sorted(part)}"
-                    )
-                found.append(part["image"])
-            elif kind == "text":
+            if part.get("type") == "text":
                 check_text(part.get("text"))
             else:
-                raise ConfigError(f"Unsupported part {kind!r}: expected 'text' or 'image'")
+                found.append(_media(part, kinds))
     return found
+
+
+def _media(part: Mapping[str, Any], kinds: Sequence[str]) -> tuple[str, Any]:
+    kind = part.get("type")
+    if not isinstance(kind, str) or kind not in kinds:
+        served = " or ".join(repr(name) for name in ("text", *kinds))
+        raise ConfigError(f"Unsupported part {kind!r}: expected {served}")
+    if part.get(kind) is None:
+        article = "An" if kind[0] in "aeiou" else "A"
+        raise ConfigError(
+            f"{article} {kind} part without its {kind}: expected {{'type': {kind!r}, {kind!r}: ...}} "
+            f"with the {kind} or its path, got the keys {sorted(part)}"
+        )
+    return kind, part[kind]

@@ -1,4 +1,4 @@
-"""An image file or PIL image -> the processor's pixels, with an identity over all that decides them."""
+"""An image file or PIL image -> the processor's outputs, with an identity over all that decides them."""
 
 from __future__ import annotations
 
@@ -9,26 +9,12 @@ from typing import Any
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from kamera.chunk import Pixels
+from kamera.chunk import Media
+from kamera.engines.hf.modality import Modality
 from kamera.errors import ConfigError
-from kamera.identity import ImageIdentity
+from kamera.identity import MediaIdentity
 
 EXIF_ORIENTATION = 0x0112
-SETTINGS = (
-    "do_resize",
-    "do_rescale",
-    "do_normalize",
-    "image_mean",
-    "image_std",
-    "max_pixels",
-    "merge_size",
-    "min_pixels",
-    "patch_size",
-    "rescale_factor",
-    "resample",
-    "size",
-    "temporal_patch_size",
-)
 
 
 def open_image(source: Any) -> Image.Image:
@@ -59,7 +45,7 @@ def open_image(source: Any) -> Image.Image:
         raise ConfigError(f"Image {path} is too large to be decoded safely: {error}") from error
 
 
-def process(image: Image.Image, processor: Any) -> tuple[Pixels, ImageIdentity]:
+def process(image: Image.Image, processor: Any, modality: Modality) -> tuple[Media, MediaIdentity]:
     """Upright, opaque RGB, then the checkpoint's own processor.
 
     EXIF orientation is applied. Transparency is laid on white, since dropping alpha would show whatever
@@ -71,26 +57,29 @@ def process(image: Image.Image, processor: Any) -> tuple[Pixels, ImageIdentity]:
     try:
         orientation = int(image.getexif().get(EXIF_ORIENTATION, 1) or 1)
         upright, alpha = _opaque(_upright(image, orientation))
-        out = processor(images=[upright], return_tensors="pt")
+        out = processor(images=[upright], return_tensors="pt", **modality.options)
     except (ValueError, TypeError, OSError, SyntaxError, ArithmeticError) as error:
         width, height = image.size
         raise ConfigError(
             f"Can't process an image of {width} x {height} pixels, mode {image.mode}: expected one that "
             f"the checkpoint's processor takes, got: {error}"
         ) from error
-    grid = tuple(int(n) for n in out["image_grid_thw"][0])
-    settings = {name: _plain(getattr(processor, name, None)) for name in SETTINGS}
-    identity = ImageIdentity(
-        out["pixel_values"],
-        grid=(grid[0], grid[1], grid[2]),
-        processor=settings,
-        mode=image.mode,
-        size=image.size,
-        exif_orientation=orientation if 1 <= orientation <= 8 else 1,
-        alpha=alpha,
-        palette=_palette(image),
-    )
-    return Pixels(out["pixel_values"], (grid[0], grid[1], grid[2]), identity.digest), identity
+    source = {
+        "mode": image.mode,
+        "size": list(image.size),
+        "exif_orientation": orientation if 1 <= orientation <= 8 else 1,
+        "alpha": alpha,
+        "palette": _palette(image),
+    }
+    inputs = {name: out[name] for name in modality.inputs}
+    identity = MediaIdentity(inputs, processor_settings(processor), source)
+    return Media(inputs, identity.digest), identity
+
+
+def processor_settings(processor: Any) -> dict[str, Any]:
+    """The processor's own settings as plain data: what decides its outputs beside its code."""
+    settings: dict[str, Any] = _plain(processor.to_dict())
+    return settings
 
 
 def _with_exif(image: Image.Image) -> Image.Image:

@@ -17,7 +17,7 @@ NUM_SLIDES = 1000
 
 def probe_operator(engine: Engine, chunk: Chunk) -> dict[str, Any]:
     """Figures for `chunk`, an image chunk, so that t, h and w differ."""
-    vision = {chunk.pixels.digest: engine.see(chunk)} if chunk.pixels else {}
+    vision = {chunk.media.digest: engine.see(chunk)} if chunk.media else {}
     spec = engine.spec
     home = engine.prefill([chunk], vision, start=0).kv
     canonical = home.to_canonical(chunk.layout.at(0), spec)

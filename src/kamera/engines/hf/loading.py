@@ -1,0 +1,79 @@
+"""Load a checkpoint from a local folder: its model, tokenizer and image processor, by its family."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
+
+from kamera.engines.hf.backbone import Backbone
+from kamera.engines.hf.families import FAMILIES, family_of
+from kamera.errors import ConfigError, UnsupportedModelError
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a folder holds. `processors` by kind of media: the family's own."""
+
+    backbone: Backbone
+    tokenizer: Any
+    processors: dict[str, Any]
+    folder: Path
+
+
+def load(folder: str | Path, *, dtype: str, device: str) -> Checkpoint:
+    """Load a checkpoint.
+
+    Raises:
+        ConfigError: the folder isn't a checkpoint, or there is no such dtype or device.
+        UnsupportedModelError: its model type, rotary scheme or layers can't be served.
+    """
+    path = Path(folder)
+    if not (path / "config.json").is_file():
+        raise ConfigError(
+            f"No checkpoint in {path}: expected a folder with config.json, weights, tokenizer and "
+            "image processor files"
+        )
+    if dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
+        raise ConfigError(f"No dtype {dtype!r}: expected 'auto', 'float32' or 'bfloat16'")
+    family = family_of(_config(path))
+    try:
+        model_class = getattr(transformers, family.model_class)
+        model = model_class.from_pretrained(path, dtype=dtype)
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        processors = {
+            modality.kind: _LOADERS[modality.kind](path)
+            for modality in family.modalities
+            if modality.kind in _LOADERS
+        }
+    except (ValueError, OSError, KeyError, AttributeError, SafetensorError) as error:
+        raise ConfigError(f"Can't load the checkpoint in {path}: {error}") from error
+    try:
+        model = model.to(device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(
+            f"Can't use the device {device!r}: {str(error).splitlines()[0]}"
+        ) from error
+    return Checkpoint(Backbone(model, family), tokenizer, processors, path)
+
+
+def _config(path: Path) -> Any:
+    try:
+        return AutoConfig.from_pretrained(path)
+    except (ValueError, OSError, KeyError, TypeError, AttributeError) as error:
+        raise UnsupportedModelError(
+            f"Transformers can't read {path / 'config.json'}: expected one of the model types "
+            f"{sorted(FAMILIES)}; it said: {str(error).splitlines()[0]}"
+        ) from error
+
+
+def _image_processor(path: Path) -> Any:
+    return AutoImageProcessor.from_pretrained(path, backend="pil")
+
+
+_LOADERS = {"image": _image_processor}
