@@ -4,9 +4,9 @@ import jaxtyping
 import pytest
 import torch
 
-from kamera.channels import ATTENTION, ChunkKV, channels_of, concat
-from kamera.errors import ConfigError, UnsupportedModelError
-from kamera.rope import RopeSpec, unrotate
+from kamera.channels import ATTENTION, MLA, ChunkKV, channels_of, concat
+from kamera.errors import ConfigError
+from kamera.rope import PerLayerRope, RopeSpec, unrotate
 
 SPEC = RopeSpec((1.0, 0.5, 0.125, 0.0625), (0, 1, 1, 2), num_axes=3, head_dim=8)
 
@@ -16,6 +16,16 @@ def make_chunk(num_tokens=5, seed=0, dtype=torch.bfloat16, num_layers=2, heads=3
     shape = (num_layers, num_tokens, heads, 8)
     k, v = (torch.randn(shape, generator=generator).to(dtype) for _ in range(2))
     return ChunkKV({"k": k, "v": v})
+
+
+def make_latents(num_tokens=5, seed=0, dtype=torch.bfloat16, num_layers=2):
+    """MLA: a latent of 12 and a rotary key of 8, one head each."""
+    generator = torch.Generator().manual_seed(seed)
+    c_kv, k_pe = (
+        torch.randn(num_layers, num_tokens, 1, size, generator=generator).to(dtype)
+        for size in (12, 8)
+    )
+    return ChunkKV({"c_kv": c_kv, "k_pe": k_pe})
 
 
 def positions_of(num_tokens, start=0):
@@ -96,9 +106,38 @@ def test_a_chunk_does_not_follow_its_caller_s_dict():
     assert chunk.num_tokens == 5
 
 
-def test_the_channels_of_mla_are_refused_with_the_reason():
-    with pytest.raises(UnsupportedModelError, match="MLA isn't supported yet: channel 'c_kv'"):
-        ChunkKV({"c_kv": torch.zeros(2, 5, 1, 8), "k_pe": torch.zeros(2, 5, 1, 8)})
+def test_of_mla_the_rotary_key_alone_rotates():
+    assert [(channel.name, channel.rotates) for channel in MLA] == [("c_kv", False), ("k_pe", True)]
+    chunk = make_latents()
+    assert chunk.channels is MLA
+    moved = chunk.to_canonical(positions_of(5), SPEC).at(positions_of(5, 1234), SPEC)
+    assert moved.tensors["c_kv"].data_ptr() == chunk.tensors["c_kv"].data_ptr()
+    assert not torch.equal(moved.tensors["k_pe"], chunk.tensors["k_pe"])
+    back = chunk.to_canonical(positions_of(5), SPEC, torch.float32).at(positions_of(5), SPEC)
+    torch.testing.assert_close(
+        back.tensors["k_pe"], chunk.tensors["k_pe"].float(), rtol=0, atol=1e-6
+    )
+
+
+def test_latents_have_sizes_slices_and_sums_as_any_chunk():
+    chunk = make_latents(num_tokens=7)
+    assert (chunk.num_layers, chunk.num_tokens) == (2, 7)
+    assert chunk.num_bytes == 2 * 7 * (12 + 8) * 2
+    whole = concat([chunk.slice_tokens(0, 3), chunk.slice_tokens(3, 7)])
+    assert all(torch.equal(whole.tensors[name], chunk.tensors[name]) for name in chunk.tensors)
+    with pytest.raises(ConfigError, match=r"Invalid chunks\[1\]"):
+        concat([chunk, make_chunk(num_tokens=7)])
+
+
+def test_each_layer_of_a_chunk_is_turned_by_its_own_scheme():
+    far = RopeSpec((0.5, 0.25, 0.0625, 0.03125), (0, 1, 1, 2), num_axes=3, head_dim=8)
+    rope = PerLayerRope.of([SPEC, far])
+    chunk = make_chunk()
+    got = chunk.to_canonical(positions_of(5), rope)
+    for layer, spec in enumerate((SPEC, far)):
+        wanted = unrotate(chunk.tensors["k"][layer], positions_of(5), spec)
+        assert torch.equal(got.tensors["k"][layer], wanted)
+    assert got.tensors["v"].data_ptr() == chunk.tensors["v"].data_ptr()
 
 
 @pytest.mark.usefixtures("unchecked_shapes")
@@ -117,8 +156,11 @@ def test_tensors_that_disagree_are_refused(k, v, message):
 
 
 def test_unknown_or_missing_channels_are_refused():
-    with pytest.raises(ConfigError, match=r"expected one of \[\['k', 'v'\]\], got \['k'\]"):
+    message = r"expected one of \[\['k', 'v'\], \['c_kv', 'k_pe'\]\], got \['k'\]"
+    with pytest.raises(ConfigError, match=message):
         ChunkKV({"k": torch.zeros(2, 5, 3, 8)})
+    with pytest.raises(ConfigError, match=r"got \['c_kv', 'v'\]"):
+        ChunkKV({"c_kv": torch.zeros(2, 5, 1, 8), "v": torch.zeros(2, 5, 1, 8)})
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,29 @@ import torch
 from kamera.channels import ChunkKV
 from kamera.errors import ConfigError
 from kamera.patch import Factors, Patch, apply, deficit, fit_gram, fit_svd, form_patch, mean_deficit
-from kamera.rope import RopeSpec
+from kamera.rope import PerLayerRope, RopeSpec
 
 INV_FREQ = tuple(torch.logspace(0, -4, 8).tolist())
 SPECS = {
     "1-D": RopeSpec(INV_FREQ, (0,) * 8, num_axes=1, head_dim=16),
     "M-RoPE": RopeSpec(INV_FREQ, (0, 0, 1, 1, 1, 2, 2, 2), num_axes=3, head_dim=16),
     "scaled": RopeSpec(INV_FREQ, (0,) * 8, 1, 16, attention_scaling=1.139, scheme="yarn"),
+    "pairs, partial": RopeSpec(INV_FREQ[:6], (0,) * 6, num_axes=1, head_dim=16, layout="pairs"),
 }
+SPECS["two bases"] = PerLayerRope.of([SPECS["1-D"], SPECS["scaled"]])
+CHANNELS = {"k, v": {"k": 16, "v": 16}, "c_kv, k_pe": {"c_kv": 24, "k_pe": 16}}
 SIZES = [(97, 3), (13, 2)]  # T > F = 48, T < F = 32
 
 
 @pytest.fixture(params=SPECS)
 def spec(request):
     return SPECS[request.param]
+
+
+@pytest.fixture(params=CHANNELS)
+def sizes(request):
+    """Each channel's D; those of MLA have one head."""
+    return CHANNELS[request.param]
 
 
 @pytest.fixture
@@ -36,24 +45,31 @@ def positions_of(num_tokens, spec, start):
     return start + torch.stack([steps, 2 * steps + 1, steps % 5], dim=-1)[:, : spec.num_axes]
 
 
-def make_chunk(num_tokens, heads, dtype, seed, num_layers=2):
+def make_chunk(num_tokens, heads, dtype, seed, num_layers=2, sizes=CHANNELS["k, v"]):
     generator = torch.Generator().manual_seed(seed)
-    shape = (num_layers, num_tokens, heads, 16)
-    return ChunkKV({n: torch.randn(shape, generator=generator).to(dtype) for n in ("k", "v")})
+    tensors = {}
+    for name, size in sizes.items():
+        shape = (num_layers, num_tokens, 1 if "c_kv" in sizes else heads, size)
+        tensors[name] = torch.randn(shape, generator=generator).to(dtype)
+    return ChunkKV(tensors)
 
 
-def conditioned_and_canonical(num_tokens, heads, dtype, spec):
+def conditioned_and_canonical(num_tokens, heads, dtype, spec, sizes=CHANNELS["k, v"]):
     """KV(B given A) as cached at p1, KV(B given nothing) as stored, and p1."""
     here = positions_of(num_tokens, spec, 1000)
-    cached = make_chunk(num_tokens, heads, dtype, seed=1)
-    canonical = make_chunk(num_tokens, heads, dtype, seed=2)
+    cached = make_chunk(num_tokens, heads, dtype, seed=1, sizes=sizes)
+    canonical = make_chunk(num_tokens, heads, dtype, seed=2, sizes=sizes)
     return cached, canonical, here
 
 
 @pytest.mark.parametrize(("num_tokens", "heads"), SIZES)
 @pytest.mark.parametrize("fit", [fit_svd, fit_gram])
-def test_a_full_rank_patch_reproduces_the_conditioned_kv_in_float32(num_tokens, heads, fit, spec):
-    cached, canonical, here = conditioned_and_canonical(num_tokens, heads, torch.float32, spec)
+def test_a_full_rank_patch_reproduces_the_conditioned_kv_in_float32(
+    num_tokens, heads, fit, spec, sizes
+):
+    cached, canonical, here = conditioned_and_canonical(
+        num_tokens, heads, torch.float32, spec, sizes
+    )
     delta = deficit(cached.to_canonical(here, spec), canonical)
     got = apply(canonical, form_patch(delta, "A", fit=fit), here, spec)
     for name, tensor in got.tensors.items():
@@ -62,8 +78,12 @@ def test_a_full_rank_patch_reproduces_the_conditioned_kv_in_float32(num_tokens, 
 
 
 @pytest.mark.parametrize(("num_tokens", "heads"), SIZES)
-def test_a_full_rank_patch_reproduces_the_conditioned_kv_to_a_bf16_ulp(num_tokens, heads, spec):
-    cached, canonical, here = conditioned_and_canonical(num_tokens, heads, torch.bfloat16, spec)
+def test_a_full_rank_patch_reproduces_the_conditioned_kv_to_a_bf16_ulp(
+    num_tokens, heads, spec, sizes
+):
+    cached, canonical, here = conditioned_and_canonical(
+        num_tokens, heads, torch.bfloat16, spec, sizes
+    )
     delta = deficit(cached.to_canonical(here, spec, torch.float32), canonical)
     got = apply(canonical, form_patch(delta, "A"), here, spec)
     for name, tensor in got.tensors.items():
@@ -75,23 +95,24 @@ def test_a_full_rank_patch_reproduces_the_conditioned_kv_to_a_bf16_ulp(num_token
         assert (tensor.double() == wanted).double().mean() > 0.999
 
 
-def test_the_patch_moves_with_the_chunk(spec):
+def test_the_patch_moves_with_the_chunk(spec, sizes):
     """Formed at one place, applied at another: the conditioned KV re-rotated."""
-    cached, canonical, here = conditioned_and_canonical(21, 2, torch.float32, spec)
+    cached, canonical, here = conditioned_and_canonical(21, 2, torch.float32, spec, sizes)
     conditioned = cached.to_canonical(here, spec)
     patch = form_patch(deficit(conditioned, canonical), "A")
     there = positions_of(21, spec, 30000)
     got, wanted = apply(canonical, patch, there, spec), conditioned.at(there, spec)
-    for name in ("k", "v"):
+    for name in sizes:
         torch.testing.assert_close(got.tensors[name], wanted.tensors[name], rtol=0, atol=5e-6)
 
 
-def test_without_a_patch_apply_is_relocation(spec):
-    canonical = make_chunk(13, 2, torch.bfloat16, seed=3)
+def test_without_a_patch_apply_is_relocation(spec, sizes):
+    canonical = make_chunk(13, 2, torch.bfloat16, seed=3, sizes=sizes)
     there = positions_of(13, spec, 77)
     got, wanted = apply(canonical, None, there, spec), canonical.at(there, spec)
-    assert all(torch.equal(got.tensors[name], wanted.tensors[name]) for name in ("k", "v"))
-    assert got.tensors["v"].data_ptr() == canonical.tensors["v"].data_ptr()
+    assert all(torch.equal(got.tensors[name], wanted.tensors[name]) for name in sizes)
+    (still,) = (channel.name for channel in canonical.channels if not channel.rotates)
+    assert got.tensors[still].data_ptr() == canonical.tensors[still].data_ptr()
 
 
 def test_a_higher_rank_never_fits_worse(spec):
@@ -121,19 +142,19 @@ def test_bf16_factors_stay_within_their_own_rounding(spec):
     patch = form_patch(deficit(cached.to_canonical(here, spec), canonical), "A", rank=8)
     got, wanted = (apply(canonical, p, here, spec) for p in (patch.to(torch.bfloat16), patch))
     for name in ("k", "v"):
-        # Two factors, each rounded by at most 2^-9 of an entry.
-        scale = patch.factors[name].product().norm() * spec.attention_scaling
+        # Two factors, each rounded by at most 2^-9 of an entry; the attention factor is 1.139.
+        scale = patch.factors[name].product().norm() * 1.139
         assert (got.tensors[name] - wanted.tensors[name]).norm() <= 2 * 2**-8 * scale
 
 
-def test_a_removal_patch_turns_the_kept_chunk_into_the_target(spec):
+def test_a_removal_patch_turns_the_kept_chunk_into_the_target(spec, sizes):
     """The same deficit the other way round: KV(B given what stays) minus the survivor's own."""
     here = positions_of(13, spec, 50)
-    target = make_chunk(13, 2, torch.float32, seed=5)
-    kept = make_chunk(13, 2, torch.float32, seed=6)
+    target = make_chunk(13, 2, torch.float32, seed=5, sizes=sizes)
+    kept = make_chunk(13, 2, torch.float32, seed=6, sizes=sizes)
     patch = form_patch(deficit(target, kept), "A without its head", kind="removal")
     got, wanted = apply(kept, patch, here, spec), target.at(here, spec)
-    for name in ("k", "v"):
+    for name in sizes:
         torch.testing.assert_close(got.tensors[name], wanted.tensors[name], rtol=0, atol=5e-6)
 
 
@@ -145,11 +166,12 @@ def test_the_orbit_mean_of_equal_deficits_is_that_deficit():
     assert all(value.dtype == torch.float32 for value in mean.values())
 
 
-def test_the_orbit_mean_is_the_mean_over_orderings():
-    base = make_chunk(13, 2, torch.float32, seed=0)
-    deltas = [deficit(make_chunk(13, 2, torch.float32, seed=s), base) for s in (1, 2, 3)]
-    wanted = torch.stack([delta["k"] for delta in deltas]).mean(dim=0)
-    torch.testing.assert_close(mean_deficit(deltas)["k"], wanted)
+def test_the_orbit_mean_is_the_mean_over_orderings(sizes):
+    base, *others = (make_chunk(13, 2, torch.float32, seed=s, sizes=sizes) for s in range(4))
+    deltas = [deficit(other, base) for other in others]
+    for name in sizes:
+        wanted = torch.stack([delta[name] for delta in deltas]).mean(dim=0)
+        torch.testing.assert_close(mean_deficit(deltas)[name], wanted)
 
 
 def test_the_orbit_mean_refuses_deficits_that_do_not_fit():
@@ -172,6 +194,14 @@ def test_a_patch_of_another_chunk_is_refused(num_tokens, heads, layers):
     spec = SPECS["1-D"]
     with pytest.raises(ConfigError, match=r"patch k: expected \[L=2, T=13, F=32\]"):
         apply(make_chunk(13, 2, torch.float32, 2), patch, positions_of(13, spec, 0), spec)
+
+
+def test_a_patch_of_another_family_is_refused():
+    latents, keys = (make_chunk(13, 2, torch.float32, 1, sizes=CHANNELS[n]) for n in CHANNELS)
+    patch = form_patch(deficit(keys, keys), "A", rank=2)
+    spec = SPECS["1-D"]
+    with pytest.raises(ConfigError, match="channels of patch"):
+        apply(latents, patch, positions_of(13, spec, 0), spec)
 
 
 @pytest.mark.usefixtures("unchecked_shapes")
