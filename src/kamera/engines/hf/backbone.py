@@ -99,7 +99,12 @@ class Backbone:
         """The same over a live cache, which grows by the new tokens. Last logits, float32.
 
         Without `media` every id is a token like any other: a model may generate a placeholder.
+
+        Raises:
+            UnsupportedRopeError: a position at which the model would turn all keys of this forward by other
+                frequencies than the stored ones.
         """
+        self.rope.check_reach(int(positions.max()) + 1)
         num_past = int(cache.get_seq_length())
         ids = torch.tensor([token_ids], device=self.device)
         is_media = self._is_media(ids) if media is not None else torch.zeros_like(ids).bool()
