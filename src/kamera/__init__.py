@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kamera.channels import ChunkKV
     from kamera.patch import Patch, deficit, form_patch
     from kamera.planner import OperatingPoint
-    from kamera.rope import RopeSpec, read_rope_spec
+    from kamera.rope import PerLayerRope, RopeSpec, read_rope_spec
     from kamera.session import Answer, ChunkOutcome, Outcome, Session, SessionSettings
     from kamera.store import MissReason, Store, open_store
 
@@ -40,6 +40,7 @@ __all__ = [
     "OperatingPoint",
     "Outcome",
     "Patch",
+    "PerLayerRope",
     "RopeSpec",
     "Session",
     "SessionSettings",
@@ -51,6 +52,7 @@ __all__ = [
     "form_patch",
     "open_store",
     "packaged_model",
+    "packaged_models",
     "read_rope_spec",
 ]
 
@@ -62,6 +64,7 @@ _MODULE_OF = {
     "OperatingPoint": "kamera.planner",
     "Outcome": "kamera.session",
     "Patch": "kamera.patch",
+    "PerLayerRope": "kamera.rope",
     "RopeSpec": "kamera.rope",
     "Session": "kamera.session",
     "SessionSettings": "kamera.session",
@@ -73,9 +76,23 @@ _MODULE_OF = {
 }
 
 
-def packaged_model() -> Path:
-    """The folder of the nano-gqa checkpoint that comes with the package."""
-    return Path(__file__).parent / "checkpoints" / "nano-gqa"
+_CHECKPOINTS = Path(__file__).parent / "checkpoints"
+
+
+def packaged_models() -> list[str]:
+    """Names of the checkpoints that come with the package."""
+    return sorted(folder.name for folder in _CHECKPOINTS.iterdir() if folder.is_dir())
+
+
+def packaged_model(name: str = "nano-gqa") -> Path:
+    """The folder of a checkpoint that comes with the package.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    if name not in packaged_models():
+        raise ConfigError(f"No packaged model {name!r}: expected one of {packaged_models()}")
+    return _CHECKPOINTS / name
 
 
 def __getattr__(name: str) -> Any:

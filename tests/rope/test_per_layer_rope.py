@@ -9,6 +9,7 @@ import torch
 from rope_reference import make_spec
 
 from kamera.errors import ConfigError, UnsupportedRopeError
+from kamera.identity import digest
 from kamera.rope import PerLayerRope, relocate, rotate, unrotate
 
 LOCAL, FAR = make_spec(1), dataclasses.replace(make_spec(1, scaling=1.139), scheme="yarn")
@@ -45,6 +46,8 @@ def test_which_layer_uses_which_spec_reaches_the_fingerprint():
     other = PerLayerRope.of([LOCAL, FAR, LOCAL, LOCAL, FAR])
     prints = [json.dumps(rope.fingerprint(), sort_keys=True) for rope in (ROPE, other)]
     assert prints[0] != prints[1]
+    keys = {digest("test", 1, rope.fingerprint()) for rope in (ROPE, other, LOCAL, FAR)}
+    assert len(keys) == 4
     assert ROPE.fingerprint()["specs"] == [LOCAL.fingerprint(), FAR.fingerprint()]
 
 
