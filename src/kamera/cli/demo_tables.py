@@ -61,17 +61,16 @@ def _tasks(tasks: dict[str, dict[str, Any]]) -> Table:
 
 def _windows(windows: dict[str, dict[str, Any]]) -> Table:
     orbit, survivor, recall = (windows[name] for name in ("orbit", "survivor", "recall"))
-    table = _table(
-        f"window operations on the binding task, {orbit['n']} items", "operation", ("ours", "paper")
-    )
+    title = f"window operations on the binding task, {orbit['n']} items"
+    table = _table(title, "operation", ("ours", "paper"))
     paper = {name: windows[name]["paper"] for name in windows}
     for label, ours, theirs in (
-        ("reorder: η of the orbit patch", orbit["eta_orbit"], paper["orbit"]["eta_orbit"]),
-        ("reorder: η of the ordering's own", orbit["eta_exact"], paper["orbit"]["eta_exact"]),
-        ("slide: KL of a kept survivor", survivor["kl_keep"], paper["survivor"]["kl"]),
+        ("reorder: η of the orbit patch", orbit["eta_orbit"], paper["orbit"].get("eta_orbit")),
+        ("reorder: η of the ordering's own", orbit["eta_exact"], paper["orbit"].get("eta_exact")),
+        ("slide: KL of a kept survivor", survivor["kl_keep"], paper["survivor"].get("kl")),
         ("the same, its answer in what left", survivor["told_by_departed"]["kl_keep"], None),
-        ("recall: η of the stale patch", recall["eta_stale"][-1], paper["recall"]["eta_stale"]),
-        ("recall: η of a fresh patch", recall["eta_fresh"][-1], paper["recall"]["eta_fresh"]),
+        ("recall: η of the stale patch", recall["eta_stale"][-1], paper["recall"].get("eta_stale")),
+        ("recall: η of a fresh patch", recall["eta_fresh"][-1], paper["recall"].get("eta_fresh")),
     ):
         table.add_row(label, _number(ours), _number(theirs))
     return table

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from kamera.cli.failing import clear_errors
+from kamera.cli.model import HELP as MODEL_HELP
+from kamera.cli.model import model_folder
 from kamera.cli.progress import bar
 from kamera.lab.replay.settings import OUT, QUESTION, ReplaySettings
 
@@ -20,9 +22,7 @@ def replay(  # one parameter an option, as typer wants them
         Path,
         typer.Argument(metavar="DIR_OR_VIDEO", help="A folder of PNG or JPEG frames, or a video."),
     ],
-    model: Annotated[
-        Path | None, typer.Option(help="Checkpoint folder; the packaged nano-gqa if not given.")
-    ] = None,
+    model: Annotated[Path | None, typer.Option(help=MODEL_HELP)] = None,
     window: Annotated[int, typer.Option(help="Images that the window holds.")] = DEFAULTS.window,
     question: Annotated[str, typer.Option(help="Asked of every window.")] = QUESTION,
     look_back_every: Annotated[
@@ -56,7 +56,7 @@ def replay(  # one parameter an option, as typer wants them
             torch.set_num_threads(threads)
         settings = ReplaySettings(
             source=source,
-            model=model,
+            model=model_folder(model),
             out=out,
             store=store,
             window=window,

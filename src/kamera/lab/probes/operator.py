@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kamera.channels import ChunkKV
 from kamera.chunk import Chunk
 from kamera.engines.contract import Engine
 from kamera.rope import relocate, unrotate
@@ -21,16 +22,17 @@ def probe_operator(engine: Engine, chunk: Chunk) -> dict[str, Any]:
     spec = engine.spec
     home = engine.prefill([chunk], vision, start=0).kv
     canonical = home.to_canonical(chunk.layout.at(0), spec)
+    rotating, content = _channel_names(canonical)
     key_error, values_identical = 0.0, True
     for offset in OFFSETS:
         there = engine.prefill([chunk], vision, start=offset).kv
         moved = canonical.at(chunk.layout.at(offset), spec)
-        truth = there.tensors["k"][0]
-        error = (moved.tensors["k"][0] - truth).abs().max() / truth.abs().max()
+        truth = there.tensors[rotating][0]
+        error = (moved.tensors[rotating][0] - truth).abs().max() / truth.abs().max()
         key_error = max(key_error, float(error))
-        values_identical &= moved.tensors["v"].equal(canonical.tensors["v"])
-        values_identical &= moved.tensors["v"][0].equal(there.tensors["v"][0])
-    keys = canonical.tensors["k"]
+        values_identical &= moved.tensors[content].equal(canonical.tensors[content])
+        values_identical &= moved.tensors[content][0].equal(there.tensors[content][0])
+    keys = canonical.tensors[rotating]
     return {
         "offsets": list(OFFSETS),
         "layer0_key_error": key_error,
@@ -40,6 +42,12 @@ def probe_operator(engine: Engine, chunk: Chunk) -> dict[str, Any]:
         "num_slides": NUM_SLIDES,
         "slides_error": _slides_error(keys, chunk, engine),
     }
+
+
+def _channel_names(kv: ChunkKV) -> tuple[str, str]:
+    """The channel that rotates and the one that doesn't: k and v, or k_pe and c_kv."""
+    first, second = sorted(kv.channels, key=lambda channel: not channel.rotates)
+    return first.name, second.name
 
 
 def _bf16_ulp(keys: Tensor, chunk: Chunk, engine: Engine) -> float:

@@ -21,15 +21,10 @@ from kamera.chunk import Chunk
 from kamera.engines.hf import HFEngine
 from kamera.lab.evaluation import Progress
 from kamera.lab.metrics import eta, flip_recover, kl
+from kamera.lab.probes.paper import ORBIT, RECALL, SURVIVOR, paper_figures
 from kamera.lab.tasks import binding
 from kamera.lab.tasks.draw import any_item, legends
 from kamera.patch import Deficits, Patch, apply, deficit, form_patch, mean_deficit
-
-PAPER = {
-    "orbit": {"eta_orbit": 0.92, "eta_exact": 0.94, "model": "Qwen2.5-VL-7B, Video-MME segments"},
-    "survivor": {"kl": 0.015, "eta_removal": 0.87, "model": "Qwen2.5-VL-7B, Video-MME segments"},
-    "recall": {"eta_stale": -0.68, "eta_fresh": 0.87, "flip_recover_fresh": 0.75},
-}
 
 
 @dataclass
@@ -100,7 +95,7 @@ def probe_orbit(
         "ordering_distance": float(np.mean(variation)),
         "rank": rank,
         "n": num_items,
-        "paper": PAPER["orbit"],
+        "paper": paper_figures(ORBIT, engine.backbone),
     }
 
 
@@ -120,7 +115,7 @@ def probe_survivor(
         "told_by_departed": {name: left[name] for name in told},
         "rank": rank,
         "n": num_items,
-        "paper": PAPER["survivor"],
+        "paper": paper_figures(SURVIVOR, engine.backbone),
     }
 
 
@@ -205,7 +200,7 @@ def probe_recall(
         "num_flips": flip_recover(answers["fresh"], blind, truth)[1],
         "rank": rank,
         "n": num_items,
-        "paper": PAPER["recall"],
+        "paper": paper_figures(RECALL, engine.backbone),
     }
 
 

@@ -1,0 +1,14 @@
+"""The `--model` option: a checkpoint folder, or the name of a packaged one."""
+
+from pathlib import Path
+
+import kamera
+
+HELP = "Checkpoint folder, or the name of a packaged model; nano-gqa if not given."
+
+
+def model_folder(given: Path | None) -> Path | None:
+    """The folder that the option means; a folder of that name wins over a packaged model."""
+    if given is None or given.exists() or str(given) not in kamera.packaged_models():
+        return given
+    return kamera.packaged_model(str(given))
