@@ -9,6 +9,8 @@ import pytest
 import torch
 from transformers import (
     DynamicCache,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
     Qwen2_5_VLConfig,
@@ -16,7 +18,7 @@ from transformers import (
 )
 
 from kamera.channels import ChunkKV
-from kamera.rope import read_rope_spec, rotate, unrotate
+from kamera.rope import PerLayerRope, read_rope_spec, rotate, unrotate
 
 NUM_TOKENS = 13
 SCALED = {
@@ -197,3 +199,37 @@ def test_a_bf16_cache_relocates_to_the_model_s_own_rounding():
     assert moved.dtype == torch.bfloat16
     # Four bf16 roundings a side (cos, two products, sum) of half an ULP = 2^-9 relative each.
     assert relative(moved.tensors["k"][0], wanted) <= 8 * 2**-9
+
+
+def test_every_layer_of_gemma3_moves_by_its_own_base():
+    """A chunk with nothing before it is the same anywhere, in deep layers too, but for what the
+    model's own rounding of its angles (below 64 radians: 4e-6) does to attention."""
+    torch.manual_seed(0)
+    config = Gemma3TextConfig(
+        vocab_size=64,
+        hidden_size=128,
+        intermediate_size=64,
+        num_hidden_layers=6,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=32,
+        sliding_window=64,
+        layer_types=["sliding_attention", "full_attention"] * 3,
+        bos_token_id=1,
+        rope_parameters={
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+            "full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0},
+        },
+    )
+    model = Gemma3ForCausalLM(config).eval()
+    spec = read_rope_spec(model.model.rotary_emb, config)
+    assert isinstance(spec, PerLayerRope)
+    canonical = prefill(model, place(5, spec)).to_canonical(place(5, spec), spec)
+    wanted = prefill(model, place(40, spec))
+    moved = canonical.at(place(40, spec), spec)
+    swapped = PerLayerRope(spec.specs, tuple(1 - index for index in spec.layers))
+    wrong = canonical.at(place(40, spec), swapped)
+    for layer in range(6):
+        key = wanted.tensors["k"][layer]
+        assert relative(moved.tensors["k"][layer], key) <= 1e-5
+        assert relative(wrong.tensors["k"][layer], key) > 1e-1
