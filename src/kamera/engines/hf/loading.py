@@ -9,10 +9,11 @@ from typing import Any
 import torch
 import transformers
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer
+from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer, ImageProcessingMixin
 
 from kamera.engines.hf.backbone import Backbone
 from kamera.engines.hf.families import FAMILIES, family_of
+from kamera.engines.hf.kimi_images import Kimi_K25ImageProcessorPil
 from kamera.errors import ConfigError, UnsupportedModelError
 
 
@@ -73,7 +74,14 @@ def _config(path: Path) -> Any:
 
 
 def _image_processor(path: Path) -> Any:
+    settings, _ = ImageProcessingMixin.get_image_processor_dict(path)
+    ours = _PIL_PROCESSORS.get(settings.get("image_processor_type", ""))
+    if ours is not None:
+        return ours.from_pretrained(path)
     return AutoImageProcessor.from_pretrained(path, backend="pil")
 
+
+_PIL_PROCESSORS = {"Kimi_K25ImageProcessor": Kimi_K25ImageProcessorPil}
+"""Classes that Transformers has for torchvision alone."""
 
 _LOADERS = {"image": _image_processor}
