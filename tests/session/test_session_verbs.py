@@ -558,3 +558,16 @@ def test_bf16_windows_stay_close_to_re_prefill(
     assert session._placed[1].dtype == torch.bfloat16
     wrong = kl(truth(session), truth(session, "another?"))
     assert error(session) < 0.1 * wrong
+
+
+def test_a_text_span_is_admitted_as_a_chunk_and_moves_like_an_image(
+    open_session: Any, picture: Any, engine: HFEngine
+) -> None:
+    note = engine.text_chunk("A frame, a page, an image and a text are chunks of the window.")
+    session = open_session(capacity=2)
+    session.admit(note, name="note")
+    session.admit(shown(picture, "a"), name="a")
+    session.reorder(["a", "note"])
+    assert error(session) < EXACT
+    with pytest.raises(ConfigError, match="tenant"):
+        session.admit(engine.text_chunk("a note", tenant="them"))

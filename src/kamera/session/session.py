@@ -108,10 +108,13 @@ class Session:
     def admit(self, image: Any, *, name: str | None = None) -> Outcome:
         """Append an image (a path or a PIL image). When the window is full the oldest leaves.
 
+        A chunk that this session's engine made is taken as it is: a span of text, a video, an audio clip.
+
         Raises:
-            ConfigError: the image can't be read, or the name is taken.
+            ConfigError: the image can't be read, the name is taken, or a chunk that another model or
+                tenant made.
         """
-        chunk = self.engine.image_chunk(image, tenant=self.settings.tenant)
+        chunk = self._as_chunk(image)
         slot = Slot(self._free_name() if name is None else name, chunk.digest)
         if not isinstance(slot.name, str):
             raise ConfigError(f"Invalid name: expected text, got {slot.name!r:.80}")
@@ -156,12 +159,7 @@ class Session:
             ConfigError: more than the window holds, an image that can't be read, or a chunk that another
                 model or tenant made.
         """
-        chunks = [
-            self._own(image)
-            if isinstance(image, Chunk)
-            else self.engine.image_chunk(image, tenant=self.settings.tenant)
-            for image in images
-        ]
+        chunks = [self._as_chunk(image) for image in images]
         window = self.window.show(_shown(chunks))
         self._chunks.update({chunk.digest: chunk for chunk in chunks})
         return self._carry_out("show", window)
@@ -226,6 +224,11 @@ class Session:
         self._placed, self._context, self._last = carried.placed, None, outcome
         self.window, self._residents = window, carried.residents
         return outcome
+
+    def _as_chunk(self, source: Any) -> Chunk:
+        if isinstance(source, Chunk):
+            return self._own(source)
+        return self.engine.image_chunk(source, tenant=self.settings.tenant)
 
     def _own(self, chunk: Chunk) -> Chunk:
         """The chunk, if this session's model and tenant made it: its name stands for their KV alone."""
