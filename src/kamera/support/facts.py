@@ -8,7 +8,7 @@ from kamera.errors import ConfigError
 from kamera.support.families import Family
 from kamera.support.fields import Config, count, section
 from kamera.support.layers import FULL, SLIDING, blocked, layer_types, window
-from kamera.support.rotation import head_dim, ropes
+from kamera.support.rotation import global_head_dim, head_dim, ropes
 from kamera.support.texts import ALIASES, TEXTS, TextModel
 from kamera.support.verdict import Attention, Blocked, Channel, Rope
 
@@ -44,7 +44,7 @@ def text_of(outer: Config, family: Family | None, model_type: str) -> tuple[Conf
 def facts_of(text: Config, row: TextModel) -> Facts:
     kinds = layer_types(text, row)
     attention, channels = _channels(text, row, kinds)
-    shared = text.get("num_kv_shared_layers", row.shared_kv_layers) or 0
+    shared = count(text, "num_kv_shared_layers", row.shared_kv_layers, least=0)
     return Facts(
         attention=attention,
         channels=channels,
@@ -80,7 +80,14 @@ def _channels(
 
 
 def _shapes_differ(text: Config, row: TextModel, kinds: tuple[str, ...]) -> bool:
-    """Full and sliding layers have heads of two sizes (Gemma 4)."""
+    """Full and sliding layers have heads of two sizes, or of two numbers (Gemma 4)."""
     if row.global_head_dim is None or not {FULL, SLIDING} <= set(kinds):
         return False
-    return count(text, "global_head_dim", row.global_head_dim) != head_dim(text, row)
+    layers = section(text, "per_layer_config")
+    own = [section(layers, key).get("num_key_value_heads") for key in layers]
+    if text.get("attention_k_eq_v"):
+        own.append(text.get("num_global_key_value_heads"))
+    heads = text.get("num_key_value_heads", row.num_kv_heads)
+    if any(number not in (None, heads) for number in own):
+        return True
+    return global_head_dim(text, row) != head_dim(text, row)

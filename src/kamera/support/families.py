@@ -6,7 +6,9 @@ A row says what the family is; whether one checkpoint can be served is decided f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from kamera.support.verdict import Kind
 
@@ -29,6 +31,7 @@ class Family:
         kind, why, todo: of a family that isn't served; a reason that its layers give comes first.
         deepstack: vision layers whose features go to language layers, when the config lists none.
         example: a checkpoint with published weights.
+        sample: keys that its configs set, where the class's defaults alone wouldn't show what it is.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Family:
     todo: str = ""
     deepstack: int = 0
     example: str = ""
+    sample: Mapping[str, Any] = field(default_factory=dict)
 
 
 _TINY = "tiny random models"
@@ -63,6 +67,7 @@ def _served(
     tested: str = _TINY,
     deepstack: int = 0,
     example: str = "",
+    sample: Mapping[str, Any] | None = None,
 ) -> Family:
     return Family(
         name,
@@ -75,6 +80,7 @@ def _served(
         tested=tested,
         deepstack=deepstack,
         example=example,
+        sample=sample or {},
     )
 
 
@@ -92,6 +98,7 @@ _QWEN3_OMNI = _served(
     _ALL,
     deepstack=3,
     example="Qwen/Qwen3-Omni-30B-A3B-Instruct",
+    sample={"text_config": {"head_dim": 128}},
 )
 
 SERVED: dict[str, Family] = {
@@ -210,6 +217,7 @@ SERVED: dict[str, Family] = {
         _IMAGE,
         unserved=("video",),
         example="zai-org/GLM-4.1V-9B-Thinking",
+        sample={"text_config": {"partial_rotary_factor": 0.5}},
     ),
     "gemma3_text": _served(
         "Gemma 3, text",

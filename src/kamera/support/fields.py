@@ -8,17 +8,17 @@ from kamera.errors import ConfigError
 Config = Mapping[str, Any]
 
 
-def count(config: Config, key: str, default: int | None = None) -> int:
-    """A positive integer; the default where the key is absent or null.
+def count(config: Config, key: str, default: int | None = None, *, least: int = 1) -> int:
+    """An integer of at least `least`; the default where the key is absent or null.
 
     Raises:
         ConfigError: another value, or none and no default.
     """
     value = config.get(key)
     value = default if value is None else value
-    if type(value) is not int or value < 1:
+    if type(value) is not int or value < least:
         raise ConfigError(
-            f"Invalid {key} in the config: expected a positive integer, got {value!r}"
+            f"Invalid {key} in the config: expected an integer of at least {least}, got {value!r:.60}"
         )
     return value
 
@@ -31,8 +31,11 @@ def number(config: Config, key: str, default: float) -> float:
     """
     value = config.get(key)
     value = default if value is None else value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise ConfigError(f"Invalid {key} in the config: expected a positive number, got {value!r}")
+    right = isinstance(value, int | float) and not isinstance(value, bool)
+    if not right or not 0 < value < 1e300:
+        raise ConfigError(
+            f"Invalid {key} in the config: expected a positive number, got {value!r:.60}"
+        )
     return float(value)
 
 

@@ -9,6 +9,8 @@ from kamera.support.verdict import Blocked
 
 FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
 
+MAX_LAYERS = 10_000
+
 _LEGACY = {
     "attention": FULL,
     "mamba": LINEAR,
@@ -44,6 +46,10 @@ def layer_types(text: Config, row: TextModel) -> tuple[str, ...]:
         ConfigError: a list of another length than the number of layers, or of something else than text.
     """
     num_layers = count(text, "num_hidden_layers", row.num_layers)
+    if num_layers > MAX_LAYERS:
+        raise ConfigError(
+            f"Invalid num_hidden_layers: expected at most {MAX_LAYERS:,}, got {num_layers:,}"
+        )
     listed = text.get("layer_types")
     if listed is None:
         return _PATTERNS[row.pattern](text, row, num_layers)
@@ -84,7 +90,7 @@ def _full(_text: Config, _row: TextModel, num_layers: int) -> tuple[str, ...]:
 def _window_from_layer(text: Config, row: TextModel, num_layers: int) -> tuple[str, ...]:
     if not text.get("use_sliding_window") or text.get("sliding_window", row.window) is None:
         return (FULL,) * num_layers
-    first = text.get("max_window_layers", row.nth)
+    first = count(text, "max_window_layers", row.nth, least=0)
     return tuple(SLIDING if i >= first else FULL for i in range(num_layers))
 
 
@@ -118,8 +124,8 @@ def _kimi_linear(text: Config, _row: TextModel, num_layers: int) -> tuple[str, .
 
 
 def _conv_but(text: Config, _row: TextModel, num_layers: int) -> tuple[str, ...]:
-    full = text.get("full_attn_idxs")
-    return tuple(FULL if full is None or i in full else "conv" for i in range(num_layers))
+    full = integers(text, "full_attn_idxs") or range(num_layers)
+    return tuple(FULL if i in full else "conv" for i in range(num_layers))
 
 
 def _indexed(_text: Config, _row: TextModel, num_layers: int) -> tuple[str, ...]:
@@ -141,8 +147,7 @@ def _sparse_where_listed(text: Config, _row: TextModel, num_layers: int) -> tupl
 
 
 def _cross_where_listed(text: Config, _row: TextModel, num_layers: int) -> tuple[str, ...]:
-    listed = text.get("cross_attention_layers")
-    cross = set(range(3, 40, 5) if listed is None else listed)
+    cross = integers(text, "cross_attention_layers") or range(3, 40, 5)
     return tuple("cross_attention" if i in cross else FULL for i in range(num_layers))
 
 

@@ -1,6 +1,9 @@
 """Model types that aren't served: those that can't be, those that nobody has tested, those with code of
 their own. Where the reason lies in the layers, it is read from the config and not repeated here."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from kamera.support.families import Family
 from kamera.support.verdict import Kind
 
@@ -17,8 +20,9 @@ def _row(
     todo: str = ADD,
     kind: Kind = "not yet",
     example: str = "",
+    sample: Mapping[str, Any] | None = None,
 ) -> Family:
-    return Family(name, text, kind=kind, why=why, todo=todo, example=example)
+    return Family(name, text, kind=kind, why=why, todo=todo, example=example, sample=sample or {})
 
 
 def _remote(name: str, instead: str, *, native: str = "", example: str = "") -> Family:
@@ -27,6 +31,12 @@ def _remote(name: str, instead: str, *, native: str = "", example: str = "") -> 
     return _row(name, native, why=why, todo=instead, kind="remote code", example=example)
 
 
+_LFM2 = {"num_hidden_layers": 16, "full_attn_idxs": [2, 5, 8, 10, 12, 14]}
+_GEMMA4_E4B = {"num_hidden_layers": 42, "num_key_value_heads": 2, "num_kv_shared_layers": 18}
+_MINIMAX = {
+    "num_hidden_layers": 4,
+    "sparse_attention_config": {"sparse_attention_freq": [0, 1, 1, 1]},
+}
 _LINEAR = "a hybrid of linear and full attention"
 
 REFUSED: dict[str, Family] = {
@@ -42,15 +52,27 @@ REFUSED: dict[str, Family] = {
     "kimi_linear": _row(
         "Kimi-Linear", "kimi_linear", example="moonshotai/Kimi-Linear-48B-A3B-Instruct"
     ),
-    "lfm2": _row("LFM2", "lfm2"),
-    "lfm2_vl": _row("LFM2-VL", "lfm2", example="LiquidAI/LFM2-VL-1.6B"),
+    "lfm2": _row("LFM2", "lfm2", sample=_LFM2),
+    "lfm2_vl": _row(
+        "LFM2-VL", "lfm2", example="LiquidAI/LFM2-VL-1.6B", sample={"text_config": _LFM2}
+    ),
     "gemma3n": _row("Gemma 3n", "gemma3n_text", example="google/gemma-3n-E4B-it"),
     "gemma3n_text": _row("Gemma 3n, text", "gemma3n_text"),
-    "gemma4": _row("Gemma 4", "gemma4_text", example="google/gemma-4-E4B-it"),
-    "gemma4_text": _row("Gemma 4, text", "gemma4_text"),
+    "gemma4": _row(
+        "Gemma 4",
+        "gemma4_text",
+        example="google/gemma-4-E4B-it",
+        sample={"text_config": _GEMMA4_E4B},
+    ),
+    "gemma4_text": _row("Gemma 4, text", "gemma4_text", sample=_GEMMA4_E4B),
     "glm_moe_dsa": _row("GLM-5", "glm_moe_dsa", example="zai-org/GLM-5"),
     "deepseek_v32": _row("DeepSeek-V3.2", "deepseek_v32", example="deepseek-ai/DeepSeek-V3.2"),
-    "minimax_m3_vl": _row("MiniMax-M3", "minimax_m3_vl_text", example="MiniMaxAI/MiniMax-M3"),
+    "minimax_m3_vl": _row(
+        "MiniMax-M3",
+        "minimax_m3_vl_text",
+        example="MiniMaxAI/MiniMax-M3",
+        sample={"text_config": _MINIMAX},
+    ),
     "llama4": _row("Llama 4", "llama4_text", example="meta-llama/Llama-4-Scout-17B-16E-Instruct"),
     "mllama": _row(
         "Llama 3.2 Vision", "mllama_text_model", example="meta-llama/Llama-3.2-11B-Vision"

@@ -29,6 +29,15 @@ def head_dim(text: Config, row: TextModel) -> int:
     return hidden // heads
 
 
+def global_head_dim(text: Config, row: TextModel) -> int:
+    """D of the full-attention layers, where sliding layers may have another."""
+    if "per_layer_config" not in text:
+        return count(text, "global_head_dim", row.global_head_dim)
+    layers = section(text, "per_layer_config")  # how Transformers 5 writes it
+    own = [count(section(layers, key), "head_dim", head_dim(text, row)) for key in layers]
+    return max(own, default=head_dim(text, row))
+
+
 def ropes(text: Config, row: TextModel, kinds: tuple[str, ...]) -> tuple[Rope, ...]:
     """One for each way that layers rotate; none for a model without RoPE.
 
@@ -58,7 +67,7 @@ def _rope(
     scheme = _scheme(parameters, row)
     dim = head_dim(text, row)
     if layer_type == FULL and row.global_head_dim is not None:
-        dim = count(text, "global_head_dim", row.global_head_dim)
+        dim = global_head_dim(text, row)
     partial = 1.0
     if row.partial is not None:
         stated = number(text, "partial_rotary_factor", row.partial)

@@ -122,7 +122,7 @@ TEXTS: dict[str, TextModel] = {
     "glm4v_moe_text": TextModel(
         4096, 46, 96, 8, 65536, axes="sectioned", section=_GLM_SECTION, partial=0.5
     ),
-    "gemma": TextModel(2048, 18, 8, 1, 8192, head_dim=256),
+    "gemma": TextModel(3072, 28, 16, 16, 8192, head_dim=256),
     "gemma2": TextModel(
         2304, 26, 8, 4, 8192, head_dim=256, pattern="every_nth_full", nth=2, window=4096
     ),

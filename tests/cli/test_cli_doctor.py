@@ -1,0 +1,143 @@
+"""`kamera doctor`: what it prints, its exit codes, and that it loads no torch."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import kamera
+from kamera.cli.app import app
+from kamera.support import FAMILIES, examine
+
+QWEN: dict[str, Any] = {
+    "model_type": "qwen2_5_vl",
+    "hidden_size": 3584,
+    "num_attention_heads": 28,
+    "num_hidden_layers": 28,
+    "num_key_value_heads": 4,
+    "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
+    "rope_theta": 1000000.0,
+    "torch_dtype": "bfloat16",
+}
+
+
+def doctor(config: dict[str, Any], folder: Path, *args: str) -> Result:
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    environment = {"COLUMNS": "160", "NO_COLOR": "1"}
+    return CliRunner().invoke(app, ["doctor", str(folder), *args], env=environment)
+
+
+def test_a_supported_model_exits_with_0_and_tells_its_facts(tmp_path: Path) -> None:
+    result = doctor(QWEN, tmp_path)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0] == "Qwen2.5-VL: supported"
+    text = " ".join(result.stdout.split())
+    for fact in (
+        "modalities text, image, video",
+        "attention GQA",
+        "channel k [H=4, D=128], rotates",
+        "channel v [H=4, D=128], does not rotate",
+        "M-RoPE sectioned [16, 24, 24], half, 128 of 128 dims, base 1,000,000",
+        "layers 28: 28 full_attention",
+        "bytes per token 57,344 (bfloat16)",
+        "patch of rank 16 2,752,512 bytes on 1024 tokens: 4.7% of their KV",
+    ):
+        assert fact in text
+
+
+def test_a_model_that_is_served_in_part_exits_with_0_and_says_its_limit(tmp_path: Path) -> None:
+    scaling = {"type": "dynamic", "factor": 2.0}
+    text_config = {"model_type": "qwen2", "max_position_embeddings": 32768, "rope_scaling": scaling}
+    result = doctor({"model_type": "internvl", "text_config": text_config}, tmp_path)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("InternVL3: partly\n")
+    assert "changes its frequencies at 32,767 positions" in result.stdout
+
+
+def test_a_refused_model_exits_with_1_and_says_why_and_what_to_do(tmp_path: Path) -> None:
+    result = doctor({"model_type": "qwen3_5"}, tmp_path)
+    assert result.exit_code == 1
+    assert result.stderr == ""
+    text = " ".join(result.stdout.split())
+    assert text.startswith("Qwen3.5: refused")
+    for part in (
+        "can't be served 24 of 32 layers: 0-2, 4-6",
+        "why linear_attention: they keep one running state",
+        "what to do Serve it without Kamera.",
+        "can't be patched, 24 layers 0-2, 4-6",
+    ):
+        assert part in text
+    assert "patch of rank" not in text
+
+
+@pytest.mark.parametrize("kind", [*FAMILIES, "never-heard-of"])
+def test_every_family_can_be_shown_and_the_json_is_the_verdict(kind: str, tmp_path: Path) -> None:
+    config = {"model_type": kind}
+    verdict = examine(config)
+    shown = doctor(config, tmp_path)
+    printed = doctor(config, tmp_path, "--json")
+    assert shown.exit_code == printed.exit_code == (verdict.status == "refused")
+    report = json.loads(printed.stdout)
+    assert printed.stdout.count("\n") == 1
+    assert report["status"] == verdict.status
+    assert report["reasons"] == [vars(reason) for reason in verdict.reasons]
+    assert report["num_layers"] == len(report["layer_types"]) == verdict.num_layers
+    assert report["bytes_per_token"] == verdict.bytes_per_token()
+
+
+def test_the_dtype_of_the_cache_can_be_given(tmp_path: Path) -> None:
+    report = json.loads(doctor(QWEN, tmp_path, "--json", "--dtype", "float32").stdout)
+    assert (report["dtype"], report["cache_dtype"]) == ("bfloat16", "float32")
+    assert report["bytes_per_token"] == 2 * 57_344
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["none"], "No such file or folder: none"),
+        ([".", "--dtype", "int3"], "Unknown dtype 'int3'"),
+    ],
+)
+def test_an_error_is_one_line_and_exit_code_2(
+    args: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(QWEN), encoding="utf-8")
+    result = CliRunner().invoke(app, ["doctor", *args])
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"Error: {message}")
+
+
+def test_a_name_with_markup_is_shown_as_it_is(tmp_path: Path) -> None:
+    result = doctor({"model_type": "[red]x[/]"}, tmp_path)
+    assert result.exit_code == 1
+    assert "[red]x[/]: refused" in result.stdout
+
+
+def test_the_packaged_model_is_supported() -> None:
+    result = CliRunner().invoke(app, ["doctor", str(kamera.packaged_model()), "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["status"] == "supported"
+
+
+def test_it_loads_no_torch(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(QWEN), encoding="utf-8")
+    code = (
+        "import sys; from kamera.cli import main\n"
+        f"try: main(['doctor', {str(tmp_path)!r}])\n"
+        "finally: print('loaded:', *sorted({'torch', 'transformers', 'numpy'} & set(sys.modules)))"
+    )
+    env = {**os.environ, "NO_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "loaded:"
