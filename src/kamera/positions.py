@@ -7,8 +7,10 @@ h x w merged tokens takes max(h, w) steps of the counter (Qwen2-VL report, secti
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -26,6 +28,19 @@ class PositionLayout:
     def at(self, start: int) -> Positions:
         """Absolute positions [T, P] when the chunk starts at `start`."""
         return self.local + start
+
+
+class Grid(NamedTuple):
+    """One run of media tokens: frames of `height` x `width` tokens, frame i at `frames[i]` on the t axis."""
+
+    frames: tuple[int, ...]
+    height: int
+    width: int
+
+    @property
+    def num_tokens(self) -> int:
+        """All frames' tokens."""
+        return len(self.frames) * self.height * self.width
 
 
 def text_layout(num_tokens: int, num_axes: int) -> PositionLayout:
@@ -67,3 +82,34 @@ def wrapped_media_layout(
     after = torch.arange(num_after)[:, None].expand(-1, 3) + resume
     local = torch.cat([before, media + num_before, after]).contiguous()
     return PositionLayout(local, resume + num_after)
+
+
+def media_layout(is_media: Sequence[bool], grids: Sequence[Grid]) -> PositionLayout:
+    """M-RoPE of text and runs of media tokens, one grid a run: an image, a video, a video in pieces.
+
+    Raises:
+        ConfigError: runs that aren't the grids' token counts, in their order, or an invalid grid.
+    """
+    lengths = [(media, len(list(run))) for media, run in itertools.groupby(map(bool, is_media))]
+    found = [length for media, length in lengths if media]
+    if found != [grid.num_tokens for grid in grids]:
+        raise ConfigError(
+            f"Invalid media layout: expected runs of {[grid.num_tokens for grid in grids][:8]} media "
+            f"tokens, got {found[:8]}"
+        )
+    left = iter(grids)
+    parts = [
+        wrapped_media_layout(*next(left), 0, 0) if media else text_layout(length, 3)
+        for media, length in lengths
+    ]
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[PositionLayout]) -> PositionLayout:
+    placed, extent = [], 0
+    for part in parts:
+        placed.append(part.at(extent))
+        extent += part.extent
+    if not placed:
+        raise ConfigError("Invalid media layout: expected at least one token, got none")
+    return PositionLayout(torch.cat(placed), extent)

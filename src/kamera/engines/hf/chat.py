@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kamera.engines.hf.audio import Audio
+from kamera.engines.hf.videos import Video
 from kamera.errors import ConfigError
 
 Ids = tuple[int, ...]
@@ -66,6 +68,8 @@ def media_of(
 ) -> list[tuple[str, Any]]:
     """The media of a chat request as (kind, source), in the order in which they are rendered.
 
+    A source is an image or its path, a `Video`, or an `Audio`.
+
     Raises:
         ConfigError: no message, one of another form than role and content, a part of a kind that isn't
             served, or a media part without its source.
@@ -103,6 +107,24 @@ def _media(part: Mapping[str, Any], kinds: Sequence[str]) -> tuple[str, Any]:
         article = "An" if kind[0] in "aeiou" else "A"
         raise ConfigError(
             f"{article} {kind} part without its {kind}: expected {{'type': {kind!r}, {kind!r}: ...}} "
-            f"with the {kind} or its path, got the keys {sorted(part)}"
+            f"with the {kind} or its path, got the keys {sorted(map(str, part))}"
         )
+    if kind == "video":
+        return kind, _video(part)
+    if kind == "audio":
+        return kind, Audio(part["audio"], part.get("sampling_rate"))
     return kind, part[kind]
+
+
+def _video(part: Mapping[str, Any]) -> Video:
+    if part.get("use_audio_in_video") or part.get("load_audio_from_video"):
+        raise ConfigError(
+            "Audio inside a video isn't served: its tokens are woven into the frames' own, so that "
+            "neither is a chunk. Pass the audio as a part of its own."
+        )
+    if part.get("fps") is None:
+        raise ConfigError(
+            "A video part without its fps: expected {'type': 'video', 'video': [frames], 'fps': rate}, "
+            "the rate of these frames"
+        )
+    return Video(part["video"], part["fps"])

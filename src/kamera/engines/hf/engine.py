@@ -11,17 +11,19 @@ import torch
 from torch import Tensor
 
 from kamera.channels import ChunkKV
-from kamera.chunk import Chunk
+from kamera.chunk import Chunk, Media
 from kamera.engines.contract import Generated, Prefilled, Prompt, Vision
 from kamera.engines.hf import cache as kv_cache
+from kamera.engines.hf.audio import Audio, process_audio
 from kamera.engines.hf.chat import Ids, check_text, encode, media_of, render, split_ids
 from kamera.engines.hf.family import Family
 from kamera.engines.hf.identity import model_key
 from kamera.engines.hf.images import open_image, process
 from kamera.engines.hf.loading import Checkpoint, load
 from kamera.engines.hf.modality import Modality
+from kamera.engines.hf.videos import Video, process_video
 from kamera.errors import ConfigError
-from kamera.identity import MEDIA_KINDS, ChunkKey, ModelKey
+from kamera.identity import MEDIA_KINDS, ChunkKey, MediaIdentity, ModelKey
 from kamera.positions import text_layout
 from kamera.rope import Rope
 
@@ -144,8 +146,22 @@ class HFEngine:
         """One image (PIL, or a path) with its wrapper tokens. Doesn't run the vision tower."""
         return self.media_chunk("image", image, tenant=tenant)
 
+    def video_chunk(self, frames: Sequence[Any], *, fps: float, tenant: str | None = None) -> Chunk:
+        """Frames (PIL, or paths) of a video, `fps` of **these** to a second, as one chunk."""
+        return self.media_chunk("video", Video(tuple(frames), fps), tenant=tenant)
+
+    def audio_chunk(
+        self, audio: Any, *, sampling_rate: int | None = None, tenant: str | None = None
+    ) -> Chunk:
+        """One clip: a path to a WAV file, or mono float32 samples in [-1, 1] and their rate in Hz."""
+        return self.media_chunk("audio", Audio(audio, sampling_rate), tenant=tenant)
+
     def media_chunk(self, kind: str, source: Any, *, tenant: str | None = None) -> Chunk:
         """One media item with its wrapper tokens. Doesn't run its tower.
+
+        Args:
+            kind: `image`, `video` or `audio`.
+            source: an image or its path, a `Video`, or an `Audio`.
 
         Raises:
             ConfigError: the model takes no such media, or the source can't be read.
@@ -156,8 +172,12 @@ class HFEngine:
                 f"No {kind} in {self.family.model_type}: expected one of "
                 f"{[m.kind for m in self.family.modalities]}"
             )
-        processor = self.processors[kind]
-        media, identity = process(open_image(source), processor, modality)
+        processor = self.processors.get(kind)
+        if processor is None:
+            raise ConfigError(
+                f"No {kind} processor in the checkpoint: expected its settings beside config.json"
+            )
+        media, identity = _process(kind, source, processor, modality)
         config = self.backbone.config
         ids = self._plain_ids(modality.expand(media.inputs, config, processor))
         key = ChunkKey(self._model_key, tenant, kind, ids, (identity,))
@@ -253,3 +273,13 @@ class HFEngine:
         ends = self.model.generation_config.eos_token_id
         ids = ends if isinstance(ends, list) else [ends]
         return {int(i) for i in (*ids, self.tokenizer.eos_token_id) if i is not None}
+
+
+def _process(
+    kind: str, source: Any, processor: Any, modality: Modality
+) -> tuple[Media, MediaIdentity]:
+    if kind == "video":
+        return process_video(source, processor, modality)
+    if kind == "audio":
+        return process_audio(source, processor, modality)
+    return process(open_image(source), processor, modality)

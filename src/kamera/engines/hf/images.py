@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image, UnidentifiedImageError
 
 from kamera.chunk import Media
@@ -55,8 +56,7 @@ def process(image: Image.Image, processor: Any, modality: Modality) -> tuple[Med
         ConfigError: pixels that can't be decoded, or a size that the processor refuses.
     """
     try:
-        orientation = int(image.getexif().get(EXIF_ORIENTATION, 1) or 1)
-        upright, alpha = _opaque(_upright(image, orientation))
+        upright, source = to_rgb(image)
         out = processor(images=[upright], return_tensors="pt", **modality.options)
     except (ValueError, TypeError, OSError, SyntaxError, ArithmeticError) as error:
         width, height = image.size
@@ -64,16 +64,26 @@ def process(image: Image.Image, processor: Any, modality: Modality) -> tuple[Med
             f"Can't process an image of {width} x {height} pixels, mode {image.mode}: expected one that "
             f"the checkpoint's processor takes, got: {error}"
         ) from error
-    source = {
+    inputs = {name: torch.as_tensor(out[name]) for name in (*modality.inputs, *modality.extras)}
+    identity = MediaIdentity(inputs, processor_settings(processor), source)
+    return Media(inputs, identity.digest), identity
+
+
+def to_rgb(image: Image.Image) -> tuple[Image.Image, dict[str, Any]]:
+    """Upright, opaque RGB, and what of the source was read, for the identity.
+
+    Raises:
+        ValueError, OSError, SyntaxError: pixels that can't be decoded, or of no known range.
+    """
+    orientation = int(image.getexif().get(EXIF_ORIENTATION, 1) or 1)
+    upright, alpha = _opaque(_upright(image, orientation))
+    return upright, {
         "mode": image.mode,
         "size": list(image.size),
         "exif_orientation": orientation if 1 <= orientation <= 8 else 1,
         "alpha": alpha,
         "palette": _palette(image),
     }
-    inputs = {name: out[name] for name in modality.inputs}
-    identity = MediaIdentity(inputs, processor_settings(processor), source)
-    return Media(inputs, identity.digest), identity
 
 
 def processor_settings(processor: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Load a checkpoint from a local folder: its model, tokenizer and image processor, by its family."""
+"""Load a checkpoint from a local folder: its model, tokenizer and media processors, by its family."""
 
 from __future__ import annotations
 
@@ -9,11 +9,19 @@ from typing import Any
 import torch
 import transformers
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer, ImageProcessingMixin
+from transformers import (
+    AutoConfig,
+    AutoFeatureExtractor,
+    AutoImageProcessor,
+    AutoTokenizer,
+    ImageProcessingMixin,
+)
 
 from kamera.engines.hf.backbone import Backbone
 from kamera.engines.hf.families import FAMILIES, family_of
 from kamera.engines.hf.kimi_images import Kimi_K25ImageProcessorPil
+from kamera.engines.hf.modality import Modality
+from kamera.engines.hf.video_processor import VideoProcessor, read_settings
 from kamera.errors import ConfigError, UnsupportedModelError
 
 
@@ -47,11 +55,7 @@ def load(folder: str | Path, *, dtype: str, device: str) -> Checkpoint:
         model_class = getattr(transformers, family.model_class)
         model = model_class.from_pretrained(path, dtype=dtype)
         tokenizer = AutoTokenizer.from_pretrained(path)
-        processors = {
-            modality.kind: _LOADERS[modality.kind](path)
-            for modality in family.modalities
-            if modality.kind in _LOADERS
-        }
+        processors = {modality.kind: _processor(modality, path) for modality in family.modalities}
     except (ValueError, OSError, KeyError, AttributeError, SafetensorError) as error:
         raise ConfigError(f"Can't load the checkpoint in {path}: {error}") from error
     try:
@@ -73,7 +77,11 @@ def _config(path: Path) -> Any:
         ) from error
 
 
-def _image_processor(path: Path) -> Any:
+def _processor(modality: Modality, path: Path) -> Any:
+    return _LOADERS[modality.kind](path, modality)
+
+
+def _image_processor(path: Path, modality: Modality) -> Any:
     settings, _ = ImageProcessingMixin.get_image_processor_dict(path)
     ours = _PIL_PROCESSORS.get(settings.get("image_processor_type", ""))
     if ours is not None:
@@ -84,4 +92,14 @@ def _image_processor(path: Path) -> Any:
 _PIL_PROCESSORS = {"Kimi_K25ImageProcessor": Kimi_K25ImageProcessorPil}
 """Classes that Transformers has for torchvision alone."""
 
-_LOADERS = {"image": _image_processor}
+
+def _video_processor(path: Path, modality: Any) -> VideoProcessor | None:
+    settings = read_settings(path)
+    return None if settings is None else modality.processor.with_settings(settings)
+
+
+def _audio_processor(path: Path, modality: Modality) -> Any:
+    return AutoFeatureExtractor.from_pretrained(path)
+
+
+_LOADERS = {"image": _image_processor, "video": _video_processor, "audio": _audio_processor}

@@ -23,9 +23,11 @@ class Modality:
         kind: `image`, `video` or `audio`; names the model's `get_*_features` and `*_token_id`.
         marker: what the chat template writes for one item; special tokens alone.
         token: the placeholder that one embedding each replaces.
-        inputs: the processor's outputs that the tower takes, by name.
+        inputs: the processor's outputs that the tower takes, by name. What else an item holds
+            (a video's seconds) is for its tokens and positions.
         options: extra arguments of the processor's call.
         around: text that the family's processor writes before and after the marker.
+        extras: further outputs of the processor, which the item's tokens need and the tower doesn't.
     """
 
     kind: str
@@ -34,6 +36,7 @@ class Modality:
     inputs: tuple[str, ...] = ("pixel_values",)
     options: Mapping[str, Any] = field(default_factory=dict)
     around: tuple[str, str] = ("", "")
+    extras: tuple[str, ...] = ()
 
     def num_placeholders(self, inputs: Inputs, config: Any, processor: Any) -> int:
         """Tokens that one item's embeddings replace, without running the tower."""
@@ -53,7 +56,8 @@ class Modality:
 
         Deepstack features stand beside the embeddings, level after level, so that they travel with them.
         """
-        out = getattr(model.model, f"get_{self.kind}_features")(**inputs)
+        taken = {name: inputs[name] for name in self.inputs}
+        out = getattr(model.model, f"get_{self.kind}_features")(**taken)
         levels = [_rows(out.pooler_output)]
         levels += [_rows(level) for level in getattr(out, "deepstack_features", None) or ()]
         return torch.cat(levels, dim=-1)
