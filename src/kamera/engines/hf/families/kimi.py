@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from torch import Tensor
+
 from kamera.engines.hf.family import Family
 from kamera.engines.hf.modality import Inputs, Modality
 
@@ -14,6 +16,11 @@ class GridImage(Modality):
         rows, columns = config.vision_config.merge_kernel_size
         return int((height // rows) * (width // columns))
 
+    def embed(self, model: Any, inputs: Inputs) -> Tensor:
+        """The tower takes pixels of the model's own dtype alone."""
+        pixels = inputs["pixel_values"].to(model.dtype)
+        return super().embed(model, {**inputs, "pixel_values": pixels})
+
 
 IMAGE = GridImage(
     kind="image",
@@ -22,4 +29,6 @@ IMAGE = GridImage(
     inputs=("pixel_values", "image_grid_thw"),
 )
 
-FAMILIES = (Family("kimi_k25", "Kimi_K25ForConditionalGeneration", (IMAGE,)),)
+FAMILIES = (
+    Family("kimi_k25", "Kimi_K25ForConditionalGeneration", (IMAGE,), texts=("deepseek_v3",)),
+)
