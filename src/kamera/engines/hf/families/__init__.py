@@ -1,20 +1,54 @@
 """The model types that are served, as a table. Adding one: docs/engines.md.
 
-qwen_vl   Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3-VL-MoE: a grid of merged patches, M-RoPE
-kimi      Kimi-K2.5: a grid of merged patches, one position axis, MLA
-llava     LLaVA: as many tokens as the tower has patches
-text      text-only models
+qwen_vl          Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3-VL-MoE: a grid of merged patches, M-RoPE
+qwen_omni        Qwen2.5-Omni, Qwen3-Omni-MoE thinkers: the same, and audio
+glm4v            GLM-4.1V, GLM-4.5V: a grid, M-RoPE over half of each head
+paddleocr_vl     PaddleOCR-VL: a grid, M-RoPE
+kimi             Kimi-K2.5: a grid of merged patches, one position axis, MLA
+internvl         InternVL3: tiles and a thumbnail between wrapper tokens
+llava            LLaVA-1.5: as many tokens as the tower has patches
+llava_onevision  LLaVA-OneVision: an overview, then tiles as one grid with newline features
+idefics3         Idefics3, SmolVLM: sub-images named by row and column, then the whole image
+deepseek_vl      DeepSeek-VL: as many tokens as the tower has patches, MHA
+gemma3           Gemma 3: a fixed number of tokens that attend both ways; sliding layers, two bases
+text             text-only models
 """
 
 from typing import Any
 
-from kamera.engines.hf.families import kimi, llava, qwen_vl, text
+from kamera.engines.hf.families import (
+    deepseek_vl,
+    gemma3,
+    glm4v,
+    idefics3,
+    internvl,
+    kimi,
+    llava,
+    llava_onevision,
+    paddleocr_vl,
+    qwen_omni,
+    qwen_vl,
+    text,
+)
 from kamera.engines.hf.family import Family
 from kamera.errors import UnsupportedModelError
 
 FAMILIES: dict[str, Family] = {
     family.model_type: family
-    for module in (qwen_vl, kimi, llava, text)
+    for module in (
+        qwen_vl,
+        qwen_omni,
+        glm4v,
+        paddleocr_vl,
+        kimi,
+        internvl,
+        llava,
+        llava_onevision,
+        idefics3,
+        deepseek_vl,
+        gemma3,
+        text,
+    )
     for family in module.FAMILIES
 }
 
@@ -26,7 +60,8 @@ def family_of(config: Any) -> Family:
     """The family of a loaded config.
 
     Raises:
-        UnsupportedModelError: no row for its model type, or layers whose KV can't be reused.
+        UnsupportedModelError: no row for its model type or its language model's, or layers whose KV can't
+            be reused.
     """
     model_type = getattr(config, "model_type", None)
     if model_type not in FAMILIES:
@@ -34,14 +69,19 @@ def family_of(config: Any) -> Family:
             f"Model type {model_type!r} isn't supported: expected one of {sorted(FAMILIES)}. "
             "Use a supported checkpoint, or serve this one without Kamera."
         )
-    text_config = config.get_text_config()
+    family, text_config = FAMILIES[model_type], config.get_text_config()
+    if family.texts and text_config.model_type not in family.texts:
+        raise UnsupportedModelError(
+            f"The language model of this {model_type} is {text_config.model_type!r}: expected one of "
+            f"{sorted(family.texts)}, whose KV is known to move exactly."
+        )
     others = set(getattr(text_config, "layer_types", None) or ()) - _REUSABLE
     if others:
         raise UnsupportedModelError(
             f"Layers of type {sorted(others)} can't be reused: their KV doesn't hold the whole chunk. "
             f"Expected layers of type {' or '.join(sorted(_REUSABLE))} alone."
         )
-    return FAMILIES[model_type]
+    return family
 
 
 __all__ = ["FAMILIES", "family_of"]
