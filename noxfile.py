@@ -63,6 +63,12 @@ def cli_page(session: nox.Session) -> None:
 
 
 @nox.session
+def support_matrix(session: nox.Session) -> None:
+    """Write the tables of docs/support.md from the rows that decide."""
+    python(session, "docs/support_matrix.py")
+
+
+@nox.session
 def demo_table(session: nox.Session) -> None:
     """Put the figures of the last `make demo` into docs/demo.json and the README."""
     python(session, "docs/demo_table.py")

@@ -26,11 +26,14 @@ CLASSES = {
     ),
     "paddleocr_vl_text": ("paddleocr_vl", "PaddleOCRRotaryEmbedding", "PaddleOCRTextModel"),
     "glm4v_text": ("glm4v", "Glm4vTextRotaryEmbedding", "Glm4vTextModel"),
+    "glm4v_moe_text": ("glm4v_moe", "Glm4vMoeTextRotaryEmbedding", "Glm4vMoeTextModel"),
     "gemma3_text": ("gemma3", "Gemma3RotaryEmbedding", "Gemma3TextModel"),
     "deepseek_v2": ("deepseek_v2", "DeepseekV2RotaryEmbedding", "DeepseekV2Model"),
     "deepseek_v3": ("deepseek_v3", "DeepseekV3RotaryEmbedding", "DeepseekV3Model"),
 }
-"""Text type -> package, rotary module, model."""
+"""Served text type -> package, rotary module, model."""
+
+OTHERS = {"gemma3n_text": ("gemma3n", "Gemma3nRotaryEmbedding", "Gemma3nTextModel")}
 
 SIZES: dict[str, Any] = {
     "hidden_size": 128,
@@ -82,6 +85,13 @@ OWN: dict[str, dict[str, Any]] = {
     "qwen3_omni_moe_text": {**_HEAD, **_MOE, **_INTERLEAVED},
     "paddleocr_vl_text": {**_HEAD, **_SECTION},
     "glm4v_text": _GLM,
+    "glm4v_moe_text": {
+        **_HEAD,
+        **_GLM,
+        "n_routed_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 32,
+    },
     "gemma3_text": {**_HEAD, "sliding_window_pattern": 2, "sliding_window": 8},
     "deepseek_v2": _MLA,
     "deepseek_v3": _MLA,
@@ -104,7 +114,7 @@ def build_config(raw: dict[str, Any]) -> PreTrainedConfig:
 
 def modeling(kind: str) -> Any:
     """The module with the classes of a text type."""
-    package = CLASSES[kind][0]
+    package = {**CLASSES, **OTHERS}[kind][0]
     return importlib.import_module(f"transformers.models.{package}.modeling_{package}")
 
 
@@ -118,4 +128,4 @@ def build_model(kind: str, config: PreTrainedConfig) -> Any:
     import torch
 
     torch.manual_seed(0)
-    return getattr(modeling(kind), CLASSES[kind][2])(config).eval()
+    return getattr(modeling(kind), {**CLASSES, **OTHERS}[kind][2])(config).eval()

@@ -99,9 +99,7 @@ def _rows(
     rows += [(_rope_title(rope), _rope(rope)) for rope in verdict.ropes]
     if verdict.num_layers:
         rows.append(("layers", _layers(verdict)))
-    rows += [
-        (f"can't be patched, {len(b.layers)} layers", ranges(b.layers)) for b in verdict.blocked
-    ]
+    rows += [(f"can't be patched: {b.layer_type}", ranges(b.layers)) for b in verdict.blocked]
     if verdict.deepstack_levels:
         rows.append(
             ("deepstack", f"vision features added to the first {verdict.deepstack_levels} layers")

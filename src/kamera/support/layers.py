@@ -5,9 +5,10 @@ from collections.abc import Callable
 from kamera.errors import ConfigError
 from kamera.support.fields import Config, count, integers, section
 from kamera.support.texts import TextModel
-from kamera.support.verdict import Blocked
+from kamera.support.verdict import Blocked, Kind
 
 FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
+SHARED = "shared KV"
 
 MAX_LAYERS = 10_000
 
@@ -19,24 +20,53 @@ _LEGACY = {
 }
 """Older names of layer types, as Transformers maps them."""
 
-_WHY = {
-    LINEAR: "they keep one running state for the whole sequence instead of a K and a V for each token, "
-    "so there is nothing of a single chunk to relocate or to patch",
-    "conv": "a convolution keeps the last few tokens' state instead of a K and a V for each token",
-    "hybrid": "attention and a running state in one layer: the state has no part that is one chunk's",
-    "chunked_attention": "a query sees only the block of absolute positions that it falls in, so what a "
-    "chunk sees depends on where it stands: its KV isn't position-free",
-    "indexed_attention": "an indexer with a key cache of its own picks the tokens that each query reads; "
-    "that cache isn't among the channels that are stored and relocated",
-    "minimax_m3_sparse": "an indexer with a key cache of its own picks the blocks that each query reads; "
-    "that cache isn't among the channels that are stored and relocated",
-    "cross_attention": "they read the image's states beside the sequence: an image has no tokens and no "
-    "KV in the window",
-    "shared": "they have no KV of their own and read that of an earlier layer, so their deficit has "
-    "nowhere to be added",
+_WHY: dict[str, tuple[Kind, str]] = {
+    LINEAR: (
+        "cannot",
+        "they keep one running state for the whole sequence instead of a K and a V for each token, so "
+        "there is nothing of a single chunk to relocate or to patch",
+    ),
+    "conv": (
+        "cannot",
+        "a convolution keeps the state of the last few tokens instead of a K and a V for each token, so "
+        "there is nothing of a single chunk to relocate or to patch",
+    ),
+    "hybrid": (
+        "cannot",
+        "attention and a running state in one layer: the state has no part that is one chunk's",
+    ),
+    "cross_attention": (
+        "cannot",
+        "they read the image's states beside the sequence: an image has no tokens in the window, so it "
+        "can't be a chunk",
+    ),
+    "chunked_attention": (
+        "not yet",
+        "a query sees only the block of tokens that it falls in, so past the first block "
+        "(attention_chunk_size) a chunk's KV depends on where it stands; within it no test holds that it "
+        "is exact",
+    ),
+    "indexed_attention": (
+        "not yet",
+        "an indexer picks the tokens that each query reads, from keys of its own that are cached too; "
+        "they aren't among the channels that are stored and relocated",
+    ),
+    "minimax_m3_sparse": (
+        "not yet",
+        "an indexer picks the blocks of tokens that each query reads, from keys of its own that are "
+        "cached too; they aren't among the channels that are stored and relocated",
+    ),
+    SHARED: (
+        "not yet",
+        "they have no KV of their own and read that of an earlier layer: a chunk's KV has fewer layers "
+        "than the model, and no test holds that this is exact",
+    ),
 }
 _WITH_KV = ("chunked_attention", "indexed_attention", "minimax_m3_sparse")
-_UNKNOWN = "this type of layer isn't known to keep a K and a V for each token"
+_UNKNOWN: tuple[Kind, str] = (
+    "unknown",
+    "this type of layer isn't known to keep a K and a V for each token",
+)
 
 
 def layer_types(text: Config, row: TextModel) -> tuple[str, ...]:
@@ -76,9 +106,9 @@ def blocked(kinds: tuple[str, ...], num_shared: int) -> tuple[Blocked, ...]:
         if kind not in (FULL, SLIDING):
             groups.setdefault(kind, []).append(index)
         elif index >= first_shared:
-            groups.setdefault("shared", []).append(index)
+            groups.setdefault(SHARED, []).append(index)
     return tuple(
-        Blocked(tuple(layers), f"{kind}: {_WHY.get(kind, _UNKNOWN)}", kind in _WITH_KV)
+        Blocked(kind, tuple(layers), *_WHY.get(kind, _UNKNOWN), kind in _WITH_KV)
         for kind, layers in groups.items()
     )
 

@@ -28,8 +28,9 @@ def reasons_of(
         return [_unknown(model_type, text_type)]
     found = [
         Reason(
-            "cannot",
-            f"{len(blocked.layers)} of {len(facts.layer_types)} layers: {ranges(blocked.layers)}",
+            blocked.kind,
+            f"{len(blocked.layers)} of {len(facts.layer_types)} layers: {blocked.layer_type}, "
+            f"{ranges(blocked.layers)}",
             blocked.why,
             SERVE_WITHOUT,
         )
@@ -46,9 +47,7 @@ def reasons_of(
         )
     found += [reason for rope in facts.ropes if (reason := _rope_reason(rope))]
     if not family.served:
-        found += _family_reasons(
-            family, model_type, text_type, facts, any(reason.kind == "cannot" for reason in found)
-        )
+        found += _family_reasons(family, model_type, facts)
     elif text_type != family.text and text_type not in family.texts:
         served = ", ".join(dict.fromkeys((family.text, *family.texts)))
         found.append(
@@ -59,15 +58,13 @@ def reasons_of(
                 SERVE_WITHOUT,
             )
         )
-    return found
+    return sorted(found, key=lambda reason: reason.kind != "cannot")
 
 
-def _family_reasons(
-    family: Family, model_type: str, text_type: str | None, facts: Facts, never: bool
-) -> list[Reason]:
-    """Of a family that isn't served. What its layers rule out for good needs no "nobody has tested it"."""
+def _family_reasons(family: Family, model_type: str, facts: Facts) -> list[Reason]:
+    """Of a family that isn't served. Where its layers are the reason, "no test holds" adds nothing."""
     found = []
-    if facts.layer_types and text_type != "kimi_linear" and not facts.channels:
+    if facts.layer_types and not facts.channels:
         found.append(
             Reason(
                 "not yet",
@@ -76,7 +73,7 @@ def _family_reasons(
                 family.todo,
             )
         )
-    if family.kind != "not yet" or not never:
+    if family.kind != "not yet" or not (facts.blocked or found):
         found.append(Reason(family.kind, f"model type {model_type!r}", family.why, family.todo))
     return found
 

@@ -40,7 +40,7 @@ _MINIMAX = {
 _LINEAR = "a hybrid of linear and full attention"
 
 REFUSED: dict[str, Family] = {
-    # Decided by their layers.
+    # Decided by their layers, as the config has them.
     "qwen3_5": _row("Qwen3.5", "qwen3_5_text", example="Qwen/Qwen3.5-9B"),
     "qwen3_5_text": _row("Qwen3.5, text", "qwen3_5_text"),
     "qwen3_5_moe": _row("Qwen3.5-MoE", "qwen3_5_moe_text", example="Qwen/Qwen3.5-35B-A3B"),
@@ -133,8 +133,9 @@ REFUSED: dict[str, Family] = {
         todo=SERVE_WITHOUT,
     ),
     # Nobody has tested them.
-    "glm4v_moe": _row("GLM-4.5V", "glm4v_moe_text", example="zai-org/GLM-4.5V"),
-    "glm46v": _row("GLM-4.6V", "glm4v_text"),
+    "glm46v": _row(
+        "GLM-4.6V", "glm4v_text", sample={"text_config": {"partial_rotary_factor": 0.5}}
+    ),
     "llava_next": _row("LLaVA-NeXT", "llama", example="llava-hf/llava-v1.6-mistral-7b-hf"),
     "llava_next_video": _row("LLaVA-NeXT-Video", "llama"),
     "idefics2": _row("Idefics2", "mistral", example="HuggingFaceM4/idefics2-8b"),

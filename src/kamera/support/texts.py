@@ -107,6 +107,9 @@ TEXTS: dict[str, TextModel] = {
     "glm4v_text": TextModel(
         4096, 40, 32, 2, 32768, axes="sectioned", section=_GLM_SECTION, layout="pairs", partial=1.0
     ),
+    "glm4v_moe_text": TextModel(
+        4096, 46, 96, 8, 65536, axes="sectioned", section=_GLM_SECTION, partial=0.5
+    ),
     "gemma3_text": TextModel(
         2304, 26, 8, 4, 131072, head_dim=256, base=1e6, local_base=1e4,
         pattern="every_nth_full", nth=6, window=4096,
@@ -118,9 +121,6 @@ TEXTS: dict[str, TextModel] = {
     "qwen2_moe": TextModel(2048, 24, 16, 16, 32768),
     "qwen3_moe": TextModel(
         2048, 24, 32, 4, 32768, pattern="window_all_if_used", window=4096
-    ),
-    "glm4v_moe_text": TextModel(
-        4096, 46, 96, 8, 65536, axes="sectioned", section=_GLM_SECTION, partial=0.5
     ),
     "gemma": TextModel(3072, 28, 16, 16, 8192, head_dim=256),
     "gemma2": TextModel(
@@ -184,6 +184,7 @@ ALIASES = {
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",
     "glm4v": "glm4v_text",
+    "glm4v_moe": "glm4v_moe_text",
     "gemma3": "gemma3_text",
 }
 """Names that published configs give their text part, and the native class that reads them."""

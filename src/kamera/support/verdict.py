@@ -72,7 +72,9 @@ class Rope:
 class Blocked:
     """Layers that can't be patched or relocated, by index, and why; `has_kv` if they cache KV."""
 
+    layer_type: str
     layers: tuple[int, ...]
+    kind: Kind
     why: str
     has_kv: bool
 
