@@ -427,7 +427,7 @@ def _tokenizer(tiny: Tiny) -> Any:
     lines = ["what color is the shape?", "user assistant", "USER: ASSISTANT:", "\n\n\n\n", "\n\n"]
     backend.train_from_iterator(lines * 8, trainer)
     start, end, pad = "<s>", "</s>", "<pad>"
-    media = [token for token in (*tiny.named.values(), *tiny.media.values())]
+    media = [*tiny.named.values(), *tiny.media.values()]
     last = tiny.media.get("image_token_id", "")
     special = dict.fromkeys(
         [*tiny.other, *(t for t in media if t != last), *([last] if last else [])]
