@@ -1,14 +1,21 @@
 """Tiny checkpoints of the families with one position axis: whole folders with random, wide weights."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import PreTrainedTokenizerFast
 
 TEXT = {
@@ -116,7 +123,10 @@ class Tiny:
         template: the chat template.
         pixels: preprocessor_config.json.
         adds_start: the tokenizer puts a start token before a text.
-        image: the processor's class, and what it is made with besides.
+        spaced: words begin with a mark of their own, which each run of text gets in front, as the
+            first Llamas' do.
+        processor: the processor's class, and `settings` what it is made with besides.
+        past_table: the placeholder's id lies past the embedding table.
     """
 
     model: str
@@ -127,6 +137,7 @@ class Tiny:
     other: tuple[str, ...] = ("<|im_start|>", "<|im_end|>")
     pixels: dict[str, Any] = field(default_factory=dict)
     adds_start: bool = False
+    spaced: bool = False
     processor: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     past_table: bool = False
@@ -173,6 +184,7 @@ IMAGES = {
             "do_center_crop": True,
         },
         adds_start=True,
+        spaced=True,
         processor="LlavaProcessor",
         settings={
             "patch_size": 14,
@@ -419,12 +431,19 @@ def _redraw(model: Any, seed: int) -> None:
 
 
 def _tokenizer(tiny: Tiny) -> Any:
-    backend = Tokenizer(models.BPE())
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=290, initial_alphabet=alphabet, show_progress=False)
     lines = ["what color is the shape?", "user assistant", "USER: ASSISTANT:", "\n\n\n\n", "\n\n"]
+    backend = Tokenizer(models.BPE())
+    if tiny.spaced:
+        backend.normalizer = normalizers.Sequence(
+            [normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]
+        )
+        backend.decoder = decoders.Replace("\u2581", " ")
+        alphabet = sorted({*map(chr, range(32, 127)), "\n", "\u2581"})
+    else:
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        backend.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=290, initial_alphabet=alphabet, show_progress=False)
     backend.train_from_iterator(lines * 8, trainer)
     start, end, pad = "<s>", "</s>", "<pad>"
     media = [*tiny.named.values(), *tiny.media.values()]
@@ -446,6 +465,3 @@ def _tokenizer(tiny: Tiny) -> Any:
         extra_special_tokens=tiny.named,
         chat_template=tiny.template,
     )
-
-
-Draw = Callable[..., Any]

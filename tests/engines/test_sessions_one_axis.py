@@ -56,5 +56,5 @@ def test_a_window_is_exact_until_it_slides_and_again_when_its_head_is_back(
 def test_media_tokens_in_a_text_are_refused(tmp_path: Path, name: str) -> None:
     with Session.open(build(name, tmp_path / name)) as session:
         token = session.engine.family.modalities[0].token
-        with pytest.raises(ConfigError, match="marker|Media token"):
+        with pytest.raises(ConfigError, match=r"marker|Media token"):
             session.ask(f"what is {token} here?")

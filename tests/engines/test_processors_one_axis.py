@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from one_axis import IMAGES, build
 from PIL import Image
 
 from kamera.engines.hf import HFEngine
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from one_axis import IMAGES, build  # noqa: E402
-
 TORCHVISION = Path(sys.prefix) / "torchvision"
-OPERATORS = Path(__file__).parent / "torchvision_ops"
+OPERATORS = Path(__file__).parent / "hf" / "torchvision_ops"
 SIZES = [(56, 56), (84, 56), (60, 130), (200, 60), (30, 170), (333, 200), (20, 20), (168, 168)]
 """Width and height: square, both ways oblong, larger and smaller than any tile."""
 
