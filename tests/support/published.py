@@ -560,7 +560,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         },
         {"kind": "remote code", "says": "-hf", "bytes": 28 * 2 * 4 * 128 * 2, "blocked": 0},
     ),
-    "Qwen3.5-9B": (
+    "Qwen3.5-27B": (
         {
             "model_type": "qwen3_5",
             "text_config": {
@@ -568,10 +568,10 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
                 "dtype": "bfloat16",
                 "full_attention_interval": 4,
                 "head_dim": 256,
-                "hidden_size": 4096,
-                "layer_types": QWEN35_LAYERS * 8,
-                "num_attention_heads": 16,
-                "num_hidden_layers": 32,
+                "hidden_size": 5120,
+                "layer_types": QWEN35_LAYERS * 16,
+                "num_attention_heads": 24,
+                "num_hidden_layers": 64,
                 "num_key_value_heads": 4,
                 "rope_parameters": {
                     "mrope_interleaved": True,
@@ -582,7 +582,12 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
                 },
             },
         },
-        {"kind": "cannot", "says": "linear_attention", "bytes": 8 * 2 * 4 * 256 * 2, "blocked": 24},
+        {
+            "kind": "cannot",
+            "says": "linear_attention",
+            "bytes": 16 * 2 * 4 * 256 * 2,
+            "blocked": 48,
+        },
     ),
     "MiniCPM-V-4.6": (
         {
@@ -596,6 +601,11 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
                 "num_attention_heads": 8,
                 "num_hidden_layers": 24,
                 "num_key_value_heads": 2,
+                "rope_parameters": {
+                    "partial_rotary_factor": 0.25,
+                    "rope_theta": 10000000,
+                    "rope_type": "default",
+                },
             },
         },
         {"kind": "cannot", "says": "linear_attention", "bytes": 6 * 2 * 2 * 256 * 2, "blocked": 18},

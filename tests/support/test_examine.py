@@ -165,6 +165,15 @@ def test_a_scheme_that_switches_is_served_below_the_switch(
     assert f"{bound:,}" in verdict.notes[0]
 
 
+def test_a_refusal_can_be_told_in_one_line() -> None:
+    verdict = examine({"model_type": "kimi_vl"})
+    line = verdict.explain()
+    assert line.startswith("model type 'kimi_vl': its published layout has no native class")
+    assert line.endswith(verdict.reasons[0].todo)
+    assert "\n" not in line
+    assert examine(llama()).explain() == ""
+
+
 def test_an_unknown_scheme_is_refused() -> None:
     verdict = examine(llama(rope_scaling={"type": "spiral", "factor": 2.0}))
     (reason,) = verdict.reasons

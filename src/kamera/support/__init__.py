@@ -8,8 +8,11 @@ families     model types that are served, as rows; `refused` those that aren't, 
 texts        the language models' defaults, as rows
 layers       the type of every layer, and why some can't be relocated
 rotation     how keys rotate
+facts        what the language model's part says: layers, channels, rotation
+reasons      why a model is refused, or limited
 examine      puts them together
 config_file  reads a config.json
+fields       reads single values, with errors; `ranges` writes layer indices
 """
 
 from kamera.support.config_file import read_config

@@ -170,6 +170,10 @@ class Verdict:
         values = sum(rank * (num_tokens + channel.num_features) for channel in self.channels)
         return self.num_layers * values * size if values else None
 
+    def explain(self) -> str:
+        """The reasons of a refusal in one line, for an error's message; empty when it is served."""
+        return " ".join(f"{r.what}: {r.why}. {r.todo}" for r in self.reasons)
+
     def to_json(self) -> dict[str, Any]:
         """The verdict as plain JSON values."""
         return {
