@@ -31,7 +31,7 @@ class Audio:
     """
 
     source: Any
-    sampling_rate: int | None = None
+    sampling_rate: Any = None
 
 
 def process_audio(audio: Audio, processor: Any, modality: Modality) -> tuple[Media, MediaIdentity]:
@@ -99,7 +99,7 @@ def read_samples(audio: Audio) -> tuple[Samples, int]:
     return source, audio.sampling_rate
 
 
-def _read_wave(path: Path, expected: int | None) -> tuple[Samples, int]:
+def _read_wave(path: Path, expected: Any) -> tuple[Samples, int]:
     try:
         with wave.open(str(path), "rb") as file:
             channels, width = file.getnchannels(), file.getsampwidth()

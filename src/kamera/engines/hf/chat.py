@@ -127,4 +127,4 @@ def _video(part: Mapping[str, Any]) -> Video:
             "A video part without its fps: expected {'type': 'video', 'video': [frames], 'fps': rate}, "
             "the rate of these frames"
         )
-    return Video(part["video"], part["fps"])
+    return Video.of(part["video"], part["fps"])

@@ -146,12 +146,12 @@ class HFEngine:
         """One image (PIL, or a path) with its wrapper tokens. Doesn't run the vision tower."""
         return self.media_chunk("image", image, tenant=tenant)
 
-    def video_chunk(self, frames: Sequence[Any], *, fps: float, tenant: str | None = None) -> Chunk:
-        """Frames (PIL, or paths) of a video, `fps` of **these** to a second, as one chunk."""
-        return self.media_chunk("video", Video(tuple(frames), fps), tenant=tenant)
+    def video_chunk(self, frames: Any, *, fps: Any, tenant: str | None = None) -> Chunk:
+        """A video as a list of frames (PIL, or paths), `fps` of **these** to a second, as one chunk."""
+        return self.media_chunk("video", Video.of(frames, fps), tenant=tenant)
 
     def audio_chunk(
-        self, audio: Any, *, sampling_rate: int | None = None, tenant: str | None = None
+        self, audio: Any, *, sampling_rate: Any = None, tenant: str | None = None
     ) -> Chunk:
         """One clip: a path to a WAV file, or mono float32 samples in [-1, 1] and their rate in Hz."""
         return self.media_chunk("audio", Audio(audio, sampling_rate), tenant=tenant)

@@ -19,6 +19,13 @@ import torch
 from jaxtyping import Float32, Int64, UInt8
 from torch import Tensor
 
+_BUDGETS: dict[str, Literal["frame", "clip"]] = {
+    "Qwen2VLVideoProcessor": "frame",
+    "Qwen3VLVideoProcessor": "clip",
+    "Glm4vVideoProcessor": "clip",
+}
+"""Transformers' classes whose arithmetic this is, by what they count the pixels of."""
+
 _RESAMPLING = {2: "bilinear", 3: "bicubic"}
 """PIL's numbers, as settings files have them."""
 
@@ -58,9 +65,14 @@ class VideoProcessor:
         """These defaults, changed by a settings file.
 
         Raises:
-            ValueError: a resampling filter that isn't served, or a size without both bounds.
+            ValueError: another class of processor, a resampling filter that isn't served, or a size without
+                both bounds.
         """
         found = {name: settings[name] for name in _PLAIN if settings.get(name) is not None}
+        named = settings.get("video_processor_type")
+        if named is not None and _BUDGETS.get(named) != self.budget:
+            own = [name for name, budget in _BUDGETS.items() if budget == self.budget]
+            raise ValueError(f"Videos of {named!r} aren't served in this family: expected {own}")
         for ours, theirs in (("mean", "image_mean"), ("std", "image_std")):
             if settings.get(theirs) is not None:
                 found[ours] = tuple(float(value) for value in settings[theirs])

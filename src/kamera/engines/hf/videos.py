@@ -24,27 +24,29 @@ class Video:
     Attributes:
         frames: PIL images or paths, all of one size.
         fps: frames per second **of these frames**, not of the film that they were taken from.
-
-    Raises:
-        ConfigError: no frame, something else than a sequence of them, or a rate that isn't positive.
     """
 
     frames: tuple[Any, ...]
     fps: float
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.frames, list | tuple) or not self.frames:
+    @classmethod
+    def of(cls, frames: Any, fps: Any) -> Video:
+        """A video as a caller names it.
+
+        Raises:
+            ConfigError: no frame, something else than a sequence of them, or a rate that isn't positive.
+        """
+        if not isinstance(frames, list | tuple) or not frames:
             raise ConfigError(
-                f"Not a video: expected a list of frames (PIL images or paths), got {self.frames!r:.80}. "
+                f"Not a video: expected a list of frames (PIL images or paths), got {frames!r:.80}. "
                 "A video file isn't decoded: sample its frames and name their rate."
             )
-        number = isinstance(self.fps, int | float) and not isinstance(self.fps, bool)
-        if not number or not math.isfinite(self.fps) or self.fps <= 0:
+        number = isinstance(fps, int | float) and not isinstance(fps, bool)
+        if not number or not math.isfinite(fps) or fps <= 0:
             raise ConfigError(
-                f"Invalid fps: expected the frames' rate per second, a positive number, got {self.fps!r}"
+                f"Invalid fps: expected the frames' rate per second, a positive number, got {fps!r}"
             )
-        object.__setattr__(self, "frames", tuple(self.frames))
-        object.__setattr__(self, "fps", float(self.fps))
+        return cls(tuple(frames), float(fps))
 
 
 def process_video(video: Video, processor: Any, modality: Modality) -> tuple[Media, MediaIdentity]:

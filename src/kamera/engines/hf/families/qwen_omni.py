@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kamera.engines.hf.families.qwen_vl import QWEN2_FRAMES, QWEN3_FRAMES, GridImage, GridVideo
+from kamera.engines.hf.families.qwen_vl import QWEN2_FRAMES, GridImage, GridVideo
 from kamera.engines.hf.family import Family
 from kamera.engines.hf.modality import Inputs, Modality
 from kamera.errors import ConfigError
@@ -113,7 +113,7 @@ QWEN3 = (
         marker="<|vision_start|><|video_pad|><|vision_end|>",
         token="<|video_pad|>",
         inputs=_FRAMES,
-        processor=dataclasses.replace(QWEN3_FRAMES, always=(128 * 32 * 32, 768 * 32 * 32)),
+        processor=dataclasses.replace(QWEN2_FRAMES, always=(128 * 32 * 32, 768 * 32 * 32)),
     ),
     WindowedAudio(
         "audio",

@@ -1,0 +1,181 @@
+"""The M-RoPE families on tiny random models: images, against the model's own forward from pixels."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hf_reference import prompt_positions, relative
+from mrope_checkpoints import DEEPSTACK, FAMILIES, build_model, build_tokenizer, save
+from mrope_reference import one_by_one, own_forward, own_inputs, own_positions, see
+
+from kamera.channels import ChunkKV
+from kamera.engines.contract import Prompt
+from kamera.engines.hf import HFEngine
+from kamera.engines.hf.families import FAMILIES as TABLE
+
+ROUNDING = 5e-6
+"""Two float32 forwards of other shapes: seen up to 1.2e-6 here, and 2 x plain torch's own error below."""
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def folder(family: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(family, tmp_path_factory.mktemp(family) / "checkpoint")
+
+
+@pytest.fixture(scope="module")
+def engine(folder: Path) -> HFEngine:
+    return HFEngine.from_pretrained(folder)
+
+
+def asked(engine: HFEngine, picture: Any, first: int = 0) -> Prompt:
+    """Two images of unequal grids (2 x 5 and 4 x 2 tokens), text around and between."""
+    side = 2 * engine.processors["image"].patch_size
+    shown = picture(first, 5 * side, 2 * side), picture(1, 2 * side, 4 * side)
+    parts: list[dict[str, Any]] = [{"type": "text", "text": "Frames: "}]
+    parts += [{"type": "image", "image": shown[0]}, {"type": "text", "text": " and "}]
+    parts += [{"type": "image", "image": shown[1]}, {"type": "text", "text": "where is it?"}]
+    return engine.prompt([{"role": "user", "content": parts}])
+
+
+@pytest.fixture(scope="module")
+def prompt(engine: HFEngine, picture: Any) -> Prompt:
+    return asked(engine, picture)
+
+
+def test_positions_are_the_models_own(engine: HFEngine, prompt: Prompt) -> None:
+    mine, (own, after) = prompt_positions(prompt), own_positions(engine, prompt)
+    assert mine.equal(own.long())
+    assert own.equal(own.round())
+    assert sum(chunk.extent for chunk in (*prompt.chunks, prompt.tail)) == after
+    assert not mine[1].equal(mine[2])
+    assert not mine[0].equal(mine[1])
+
+
+def test_one_forward_gives_the_models_own_kv_bit_for_bit(engine: HFEngine, prompt: Prompt) -> None:
+    logits, kv = own_forward(engine, prompt)
+    mine = engine.prefill((*prompt.chunks, prompt.tail), see(engine, prompt), start=0)
+    for name, tensor in kv.tensors.items():
+        assert mine.kv.tensors[name].equal(tensor)
+    # the head runs over the last token alone: another shape of the same product
+    assert relative(mine.logits, logits) <= ROUNDING
+
+
+def test_chunk_by_chunk_is_as_close_to_the_truth_as_one_forward(
+    engine: HFEngine, folder: Path, prompt: Prompt, picture: Any
+) -> None:
+    wide = HFEngine.from_pretrained(folder, dtype="float64")
+    wide.model.set_experts_implementation("eager")  # torch has no grouped product in float64
+    truth, true_kv = own_forward(wide, asked(wide, picture))
+    logits, kv = own_forward(engine, prompt)
+    context, mine = one_by_one(engine, prompt)
+    assert relative(mine, truth) <= max(2 * relative(logits, truth), 1e-6)
+    for name, tensor in kv.tensors.items():
+        noise = relative(tensor, true_kv.tensors[name])
+        assert relative(context.tensors[name], true_kv.tensors[name]) <= 2 * noise
+
+
+def test_another_image_is_seen_at_once(engine: HFEngine, prompt: Prompt, picture: Any) -> None:
+    """The exactness tests mean something only where a wrong window shows."""
+    right, _ = own_forward(engine, prompt)
+    wrong, _ = own_forward(engine, asked(engine, picture, first=7))
+    assert relative(wrong, right) > 0.05
+
+
+@pytest.mark.parametrize("offset", [1, 37, 3000])
+def test_a_canonical_moves_exactly(engine: HFEngine, prompt: Prompt, offset: int) -> None:
+    chunk, vision = prompt.chunks[1], see(engine, prompt)
+    assert chunk.media is not None
+    solo = engine.prefill([chunk], vision, start=0).kv.to_canonical(chunk.layout.at(0), engine.spec)
+    there = engine.prefill([chunk], vision, start=offset).kv
+
+    def error(at: int, layer: int) -> float:
+        moved = solo.at(chunk.layout.at(at), engine.spec)
+        return relative(moved.tensors["k"][layer], there.tensors["k"][layer])
+
+    assert solo.tensors["v"][0].equal(there.tensors["v"][0])
+    assert error(offset, 0) <= 5e-7
+    # deeper layers have felt the float32 rounding of the model's own angles
+    assert error(offset, 2) <= 1e-5 * (1 + offset / 16)
+    assert error(offset + 1, 0) > 0.05
+
+
+def test_rope_deltas_left_by_another_call_change_nothing(engine: HFEngine, prompt: Prompt) -> None:
+    vision = see(engine, prompt)
+    engine.model.model.rope_deltas = None
+    clean = engine.prefill((*prompt.chunks, prompt.tail), vision, start=0)
+    tail = engine.generate(prompt.tail, start=50, context=clean.kv, max_new_tokens=4)
+    engine.model.model.rope_deltas = torch.tensor([[-123]])
+    stale = engine.prefill((*prompt.chunks, prompt.tail), vision, start=0)
+    again = engine.generate(prompt.tail, start=50, context=stale.kv, max_new_tokens=4)
+    assert stale.logits.equal(clean.logits)
+    for name, tensor in clean.kv.tensors.items():
+        assert stale.kv.tensors[name].equal(tensor)
+    assert again.token_ids == tail.token_ids
+    assert again.logits.equal(tail.logits)
+
+
+def test_decoding_behind_media_is_the_models_generate(engine: HFEngine, prompt: Prompt) -> None:
+    given = own_inputs(engine, prompt)
+    engine.model.model.rope_deltas = None
+    expected = engine.model.generate(
+        **given, max_new_tokens=8, do_sample=False, eos_token_id=None, pad_token_id=0
+    )[0, given["input_ids"].shape[1] :].tolist()
+    stops = [at for at, token in enumerate(expected) if token in engine._stop_ids()]
+    wanted = expected[: stops[0] + 1] if stops else expected
+    vision, start = see(engine, prompt), sum(chunk.extent for chunk in prompt.chunks)
+    context = engine.prefill(prompt.chunks, vision, start=0).kv
+    got = engine.generate(prompt.tail, start=start, context=context, max_new_tokens=8)
+    assert list(got.token_ids) == wanted
+    assert len(set(wanted)) > 2, "a constant answer can't tell positions apart"
+    wrong = engine.generate(prompt.tail, start=start + 9, context=context, max_new_tokens=8)
+    assert wrong.token_ids != got.token_ids
+
+
+def test_deepstack_levels_travel_with_the_embeddings(
+    engine: HFEngine, prompt: Prompt, family: str
+) -> None:
+    hidden = engine.backbone.text_config.hidden_size
+    levels = 2 if family in DEEPSTACK else 0
+    vision = see(engine, prompt)
+    for chunk in prompt.chunks:
+        if chunk.media is not None:
+            assert vision[chunk.media.digest].shape[-1] == (1 + levels) * hidden
+    if not levels:
+        return
+
+    def keys(changed: dict[str, torch.Tensor]) -> ChunkKV:
+        return engine.prefill(prompt.chunks, changed, start=0).kv
+
+    right = keys(vision)
+    dropped = {name: level[:, : 2 * hidden] for name, level in vision.items()}
+    swapped = {
+        name: torch.cat([e[:, :hidden], e[:, 2 * hidden :], e[:, hidden : 2 * hidden]], dim=-1)
+        for name, e in vision.items()
+    }
+    shuffled = {
+        name: torch.cat([e[:, :hidden], e[:, hidden:].flip(0)], dim=-1)
+        for name, e in vision.items()
+    }
+    for wrong in (dropped, swapped, shuffled):
+        other = keys(wrong)
+        assert other.tensors["k"][0].equal(right.tensors["k"][0])  # level 1 joins behind layer 0
+        assert relative(other.tensors["k"][2], right.tensors["k"][2]) > 0.01
+
+
+@pytest.mark.parametrize("name", ["qwen2_5_omni", "qwen3_omni_moe"])
+def test_both_names_of_a_thinker_are_one_family(name: str) -> None:
+    whole, thinker = TABLE[name], TABLE[f"{name}_thinker"]
+    assert (whole.model_class, whole.modalities) == (thinker.model_class, thinker.modalities)
+
+
+def test_tiny_models_are_redrawn(family: str) -> None:
+    """Default init is near-linear, where any window gives the same answer."""
+    model = build_model(family, build_tokenizer(family))
+    layer = model.get_decoder().layers[1].self_attn.k_proj.weight.detach()
+    assert 0.15 < layer.std().item() < 0.25
