@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def load(folder: str | Path, *, dtype: str, device: str) -> Checkpoint:
     try:
         model_class = getattr(transformers, family.model_class)
         model = model_class.from_pretrained(path, dtype=dtype)
-        tokenizer = AutoTokenizer.from_pretrained(path)
+        tokenizer = _tokenizer(path)
         processors = {modality.kind: _processor(modality, path) for modality in family.modalities}
     except (ValueError, OSError, KeyError, AttributeError, SafetensorError) as error:
         raise ConfigError(f"Can't load the checkpoint in {path}: {error}") from error
@@ -75,6 +76,15 @@ def _config(path: Path) -> Any:
             f"Transformers can't read {path / 'config.json'}: expected one of the model types "
             f"{sorted(FAMILIES)}; it said: {str(error).splitlines()[0]}"
         ) from error
+
+
+def _tokenizer(path: Path) -> Any:
+    """The tokenizer, with the template that the family's processor would take: it may have its own file."""
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    of_processor = path / "chat_template.json"
+    if of_processor.is_file():
+        tokenizer.chat_template = json.loads(of_processor.read_text())["chat_template"]
+    return tokenizer
 
 
 def _processor(modality: Modality, path: Path) -> Any:

@@ -53,15 +53,19 @@ FAMILIES: dict[str, Family] = {
 }
 
 _REUSABLE = {"full_attention", "sliding_attention"}
-"""A sliding layer's cache is kept whole here: the model's mask does the sliding, and the KV stays."""
+"""A sliding layer's cache is kept whole here: the model's mask does the sliding, and the KV stays.
+
+The mask counts tokens in the cache, so it is exact as long as the cache holds all tokens of the window
+that the new ones belong to, as it always does. Tests hold it for spans and images longer than the window.
+"""
 
 
 def family_of(config: Any) -> Family:
     """The family of a loaded config.
 
     Raises:
-        UnsupportedModelError: no row for its model type or its language model's, or layers whose KV can't
-            be reused.
+        UnsupportedModelError: no row for its model type or its language model's, attention that isn't
+            causal, or layers whose KV can't be reused.
     """
     model_type = getattr(config, "model_type", None)
     if model_type not in FAMILIES:
@@ -74,6 +78,11 @@ def family_of(config: Any) -> Family:
         raise UnsupportedModelError(
             f"The language model of this {model_type} is {text_config.model_type!r}: expected one of "
             f"{sorted(family.texts)}, whose KV is known to move exactly."
+        )
+    if getattr(text_config, "use_bidirectional_attention", None):
+        raise UnsupportedModelError(
+            f"This {model_type} has use_bidirectional_attention: every token sees the ones behind it, so a "
+            "chunk's KV changes with what follows. Expected causal attention."
         )
     others = set(getattr(text_config, "layer_types", None) or ()) - _REUSABLE
     if others:
