@@ -80,3 +80,18 @@ def test_an_image_that_a_processor_refuses_says_so(tmp_path: Path, picture: Any)
     )
     with pytest.raises(ConfigError, match="height=42 and width=28"):
         HFEngine.from_pretrained(folder).image_chunk(picture(0))
+
+
+def test_a_checkpoint_without_a_chat_template_says_so(tmp_path: Path) -> None:
+    folder = build("llava", tmp_path / "a")
+    (folder / "chat_template.jinja").unlink()
+    with pytest.raises(ConfigError, match="chat template"):
+        HFEngine.from_pretrained(folder).frame("what?")
+
+
+def test_what_a_template_refuses_says_why(tmp_path: Path) -> None:
+    folder = build("llava", tmp_path / "a")
+    template = "{{ raise_exception('roles must alternate') }}"
+    (folder / "chat_template.jinja").write_text(template)
+    with pytest.raises(ConfigError, match="roles must alternate"):
+        HFEngine.from_pretrained(folder).frame("what?")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jinja2 import TemplateError
+
 from kamera.engines.hf.audio import Audio
 from kamera.engines.hf.videos import Video
 from kamera.errors import ConfigError
@@ -17,8 +19,19 @@ Ids = tuple[int, ...]
 
 
 def render(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> str:
-    """The chat template's text, up to where the assistant speaks."""
-    text = tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
+    """The chat template's text, up to where the assistant speaks.
+
+    Raises:
+        ConfigError: the checkpoint has no chat template, or its template refuses the messages.
+    """
+    try:
+        text = tokenizer.apply_chat_template(
+            list(messages), tokenize=False, add_generation_prompt=True
+        )
+    except (ValueError, TemplateError) as error:
+        raise ConfigError(
+            f"Can't render the request: expected a chat template that takes it, got: {error}"
+        ) from error
     return str(text)
 
 
