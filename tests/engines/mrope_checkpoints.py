@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import transformers
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 SENTENCES = [
     "what color is the shape? where is the ball, and when? user assistant Frames: 0.5 seconds"
@@ -81,6 +81,7 @@ def build_tokenizer(family: str) -> Any:
     """A byte-level BPE of some 300 tokens with the family's special tokens and their names."""
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=300, initial_alphabet=alphabet, show_progress=False)
     backend.train_from_iterator(SENTENCES * 4, trainer)
