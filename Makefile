@@ -8,10 +8,11 @@ INSTALLED := $(VENV)/.installed
 NOX := $(PY) -m nox --non-interactive --error-on-missing-interpreters -s
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types layers docs bench check clean
+.PHONY: help setup demo conformance test lint types layers docs bench check clean
 
 help:
 	@echo "make demo    blind reuse, patches and window operations on the packaged model -> build/demo"
+	@echo "make conformance  every model family against plain Transformers -> build/conformance.json"
 	@echo "make test    every test"
 	@echo "make check   lint, types, layers, docs, then every test"
 	@echo "make lint | types | layers | docs | bench | clean"
@@ -35,7 +36,7 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	@$(PY) -m pytest
 
-lint types layers docs bench check: $(INSTALLED)
+conformance lint types layers docs bench check: $(INSTALLED)
 	@$(NOX) $@
 
 clean:

@@ -90,6 +90,14 @@ def test(session: nox.Session) -> None:
 
 
 @nox.session
+def conformance(session: nox.Session) -> None:
+    """Every model family, RoPE scheme and dtype against plain Transformers; writes build/conformance.json."""
+    # Tiny models: a second thread costs more than it brings.
+    session.env["OMP_NUM_THREADS"] = "1"
+    python(session, "-m", "kamera.lab.conformance", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Every benchmark; the last line of each is JSON."""
     scripts = sorted((ROOT / "benchmarks").glob("bench_*.py"))

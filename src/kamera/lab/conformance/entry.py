@@ -1,0 +1,110 @@
+"""`Entry`: one line of the matrix, a tiny random model or a packaged checkpoint, ready to be loaded."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+import kamera
+from kamera.engines.hf.backbone import Backbone
+from kamera.engines.hf.families import FAMILIES, family_of
+from kamera.lab.conformance.case import Case
+from kamera.lab.conformance.models import CASES
+from kamera.lab.conformance.packaged import packaged_subjects
+from kamera.lab.conformance.pieces import Piece, media_piece, text_piece
+from kamera.lab.conformance.subject import Subject
+from kamera.lab.conformance.weights import redraw
+
+Subjects = Iterator[tuple[str, Subject]]
+"""(kind of chunk B, subject), one for each kind, over one model."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model of the matrix.
+
+    Attributes:
+        model_type: names the family's row.
+        weights: `random`, or a packaged checkpoint's name.
+        variant: what sets it apart from the family's other entries, besides its rotary scheme.
+        subjects: loads it in a dtype.
+    """
+
+    model_type: str
+    weights: str
+    variant: str
+    subjects: Callable[[torch.dtype], Subjects]
+
+    @property
+    def model_class(self) -> str:
+        """The class that the family's row names; empty where there is no row."""
+        family = FAMILIES.get(self.model_type)
+        return family.model_class if family else ""
+
+    @property
+    def name(self) -> str:
+        """For people: progress and the names of tests."""
+        return " ".join(part for part in (self.model_type, self.variant, self.weights) if part)
+
+
+def entries() -> list[Entry]:
+    """Every tiny case, then every packaged checkpoint."""
+    tiny = [
+        Entry(case.model_type, "random", case.variant, partial(tiny_subjects, case))
+        for case in CASES
+    ]
+    return [*tiny, *(_packaged(name) for name in kamera.packaged_models())]
+
+
+def _packaged(name: str) -> Entry:
+    folder = kamera.packaged_model(name)
+    config = json.loads((folder / "config.json").read_text())
+    return Entry(config["model_type"], name, "", partial(packaged_subjects, folder))
+
+
+def tiny_subjects(case: Case, dtype: torch.dtype) -> Subjects:
+    """One model, a window for each kind of chunk that it takes."""
+    backbone = tiny_backbone(case, dtype)
+    for kind in case.kinds:
+        yield kind, Subject(backbone, window_of(case, backbone, kind), case.join)
+
+
+def tiny_backbone(case: Case, dtype: torch.dtype) -> Backbone:
+    """The case's model, saved and loaded as a checkpoint would be: that decides what stays float32."""
+    config = case.config()
+    family = family_of(config)
+    model_class = getattr(transformers, family.model_class)
+    torch.manual_seed(case.seed)
+    model: Any = model_class(config)
+    redraw(model, case.seed)
+    transformers.utils.logging.disable_progress_bar()
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(Path(folder))
+        model = model_class.from_pretrained(Path(folder), dtype=dtype)
+    return Backbone(model, family)
+
+
+def window_of(case: Case, backbone: Backbone, kind: str) -> list[Piece]:
+    """Prefix, A, B, tail. A is of the first kind that the model takes, B of the one that is asked for."""
+    num_axes = backbone.rope.num_axes
+    chunks = [
+        text_piece("first the red one", num_axes),
+        text_piece("then two blue ones", num_axes),
+    ]
+    if kind != "text":
+        kinds = (next(iter(case.media)), kind)
+        chunks = [
+            media_piece(
+                backbone.family, name, backbone.config, case.media[name](backbone.config, seed)
+            )
+            for seed, name in enumerate(kinds)
+        ]
+    return [text_piece("look:", num_axes), *chunks, text_piece("which?", num_axes)]

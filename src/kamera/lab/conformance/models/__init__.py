@@ -1,0 +1,12 @@
+"""The tiny models, a row each.
+
+text      Llama, Qwen2, Qwen3, DeepSeek-V2 and -V3, Gemma3: every RoPE scheme
+qwen_vl   Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3-VL-MoE
+"""
+
+from kamera.lab.conformance.case import Case
+from kamera.lab.conformance.models import qwen_vl, text
+
+CASES: tuple[Case, ...] = tuple(case for module in (text, qwen_vl) for case in module.CASES)
+
+__all__ = ["CASES"]

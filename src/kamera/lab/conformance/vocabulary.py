@@ -1,0 +1,64 @@
+"""The tiny models' vocabulary: special tokens at fixed ids, every other character at one of a few."""
+
+import re
+
+VOCAB_SIZE = 224
+
+_FIRST_SPECIAL = 160
+_SPECIALS = (
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+    "<|audio_start|>",
+    "<|audio_end|>",
+    "<|audio_pad|>",
+    "<|vision_bos|>",
+    "<|vision_eos|>",
+    "<|IMAGE|>",
+    "<|VIDEO|>",
+    "<|AUDIO|>",
+    "<|audio_bos|>",
+    "<|audio_eos|>",
+    "<|begin_of_image|>",
+    "<|end_of_image|>",
+    "<|image|>",
+    "<|begin_of_video|>",
+    "<|end_of_video|>",
+    "<|video|>",
+    "<|IMAGE_START|>",
+    "<|IMAGE_END|>",
+    "<|IMAGE_PLACEHOLDER|>",
+    "<|media_begin|>",
+    "<|media_content|>",
+    "<|media_pad|>",
+    "<|media_end|>",
+    "<image_placeholder>",
+    "<img>",
+    "</img>",
+    "<IMG_CONTEXT>",
+    "<image>",
+    "<video>",
+    "<start_of_image>",
+    "<end_of_image>",
+    "<image_soft_token>",
+    "<fake_token_around_image>",
+    "<global-img>",
+    "<row_1_col_1>",
+    "<row_1_col_2>",
+)
+_CHARACTERS = 100
+_PIECE = re.compile(r"<[^<>\s]+>|.", re.DOTALL)
+
+
+def token_id(token: str) -> int:
+    """The id of a special token; ValueError for one that isn't listed."""
+    return _FIRST_SPECIAL + _SPECIALS.index(token)
+
+
+def encode(text: str) -> tuple[int, ...]:
+    """Token ids of a text: special tokens whole, the rest by character."""
+    return tuple(
+        token_id(piece) if len(piece) > 1 else 8 + ord(piece) % _CHARACTERS
+        for piece in _PIECE.findall(text)
+    )
