@@ -117,11 +117,11 @@ def build_model(family: str, tokenizer: Any, seed: int = 3) -> Any:
 
 
 def redraw(model: Any, seed: int) -> None:
-    """Matrices of standard deviation 0.2 in the language model, 0.1 in towers; biases and norms stir too."""
+    """Matrices of standard deviation 0.2, or 0.1 in vision towers; biases and norms stir too."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            tower = ".visual." in name or ".audio_tower." in name
+            tower = ".visual." in name
             if weight.ndim >= 2:
                 weight.normal_(0.0, 0.1 if tower else 0.2, generator=generator)
             else:

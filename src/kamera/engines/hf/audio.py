@@ -51,18 +51,20 @@ def process_audio(audio: Audio, processor: Any, modality: Modality) -> tuple[Med
             f"Audio of {len(samples) / rate:.1f} s: expected at most {processor.n_samples / rate:.0f} s, "
             "where the extractor would cut it off. Split it."
         )
-    out = processor(
-        [samples],
-        sampling_rate=rate,
-        return_attention_mask=True,
-        return_tensors="pt",
-        **modality.options,
-    )
-    length = int(out["attention_mask"].sum())
-    if length < 1:
-        raise ConfigError(
-            f"Audio of {len(samples)} samples: expected one frame of features at least"
+    try:
+        out = processor(
+            [samples],
+            sampling_rate=rate,
+            return_attention_mask=True,
+            return_tensors="pt",
+            **modality.options,
         )
+    except (ValueError, RuntimeError) as error:  # too short to be padded, most likely
+        raise ConfigError(
+            f"Can't process audio of {len(samples)} samples: expected some hundredths of a second that "
+            f"the checkpoint's extractor takes, got: {str(error).splitlines()[0]}"
+        ) from error
+    length = int(out["attention_mask"].sum())
     inputs = {
         "input_features": out["input_features"][:, :, :length].contiguous(),
         "feature_attention_mask": torch.ones(1, length, dtype=torch.int64),

@@ -1,0 +1,245 @@
+"""Audio chunks of the Omni thinkers: sound in, tokens, positions and KV as the models have them."""
+
+import wave
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hf_reference import prompt_positions, relative
+from mrope_checkpoints import WITH_AUDIO, save
+from mrope_reference import one_by_one, own_forward, own_inputs, own_positions, see
+
+from kamera.engines.contract import Prompt
+from kamera.engines.hf import HFEngine
+from kamera.errors import ConfigError
+
+RATE = 16000
+
+
+@pytest.fixture(scope="module", params=WITH_AUDIO)
+def family(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def folder(family: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(family, tmp_path_factory.mktemp(family) / "checkpoint")
+
+
+@pytest.fixture(scope="module")
+def engine(folder: Path) -> HFEngine:
+    return HFEngine.from_pretrained(folder)
+
+
+def clip(seconds: float, seed: int = 0) -> np.ndarray:
+    """A few tones that come and go, other ones by the seed."""
+    rng = np.random.default_rng(seed)
+    time = np.arange(round(seconds * RATE)) / RATE
+    pitches, paces = rng.uniform(100, 7000, 4), rng.uniform(1, 9, 4)
+    tones = np.sin(2 * np.pi * pitches[:, None] * time) * np.cos(2 * np.pi * paces[:, None] * time)
+    return (tones.sum(0) * 0.2).astype(np.float32)
+
+
+def write_wave(path: Path, samples: np.ndarray, rate: int = RATE, channels: int = 1) -> Path:
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes((samples * 32767).astype("<i2").tobytes())
+    return path
+
+
+def asked(engine: HFEngine, picture: Any, *kinds: str, first: int = 0) -> Prompt:
+    """The media in the order named, text around and between."""
+    parts: list[dict[str, Any]] = [{"type": "text", "text": "Hear: "}]
+    for at, kind in enumerate(kinds):
+        seed = first + at
+        parts.append(
+            {
+                "image": {"type": "image", "image": picture(seed, 160, 96)},
+                "video": {"type": "video", "video": [picture(seed, 96, 64)] * 2, "fps": 2.0},
+                "audio": {
+                    "type": "audio",
+                    "audio": clip(1.37 + 0.7 * at, seed),
+                    "sampling_rate": RATE,
+                },
+            }[kind]
+        )
+        parts.append({"type": "text", "text": f" then {at} "})
+    return engine.prompt([{"role": "user", "content": parts}])
+
+
+@pytest.fixture(scope="module", params=["audio", "audio image audio", "video audio image"])
+def prompt(request: pytest.FixtureRequest, engine: HFEngine, picture: Any) -> Prompt:
+    return asked(engine, picture, *request.param.split())
+
+
+def test_positions_are_the_models_own(engine: HFEngine, prompt: Prompt) -> None:
+    mine, (own, after) = prompt_positions(prompt), own_positions(engine, prompt)
+    assert mine.equal(own.long())
+    assert own.equal(own.round())
+    assert sum(chunk.extent for chunk in (*prompt.chunks, prompt.tail)) == after
+
+
+def test_one_forward_gives_the_models_own_kv_bit_for_bit(engine: HFEngine, prompt: Prompt) -> None:
+    """Two clips of unequal length are one padded batch to the model, and one call each to the engine."""
+    logits, kv = own_forward(engine, prompt)
+    mine = engine.prefill((*prompt.chunks, prompt.tail), see(engine, prompt), start=0)
+    clips = sum(chunk.key.kind == "audio" for chunk in prompt.chunks)
+    for name, tensor in kv.tensors.items():
+        if clips == 1:
+            assert mine.kv.tensors[name].equal(tensor)
+        assert relative(mine.kv.tensors[name], tensor) <= 2e-6
+    assert relative(mine.logits, logits) <= 5e-6
+
+
+def test_chunk_by_chunk_is_as_close_to_the_truth_as_one_forward(
+    engine: HFEngine, folder: Path, picture: Any
+) -> None:
+    kinds = ("image", "audio", "audio")
+    wide = HFEngine.from_pretrained(folder, dtype="float64")
+    wide.model.set_experts_implementation("eager")  # torch has no grouped product in float64
+    truth, true_kv = own_forward(wide, asked(wide, picture, *kinds))
+    here = asked(engine, picture, *kinds)
+    logits, kv = own_forward(engine, here)
+    context, mine = one_by_one(engine, here)
+    assert relative(mine, truth) <= max(2 * relative(logits, truth), 1e-6)
+    for name, tensor in kv.tensors.items():
+        noise = relative(tensor, true_kv.tensors[name])
+        assert relative(context.tensors[name], true_kv.tensors[name]) <= 2 * noise
+
+
+def test_another_clip_is_seen_at_once(engine: HFEngine, picture: Any) -> None:
+    right, _ = own_forward(engine, asked(engine, picture, "audio"))
+    wrong, _ = own_forward(engine, asked(engine, picture, "audio", first=5))
+    assert relative(wrong, right) > 0.05
+
+
+def test_decoding_behind_audio_is_the_models_generate(engine: HFEngine, picture: Any) -> None:
+    made = asked(engine, picture, "image", "audio")
+    given = own_inputs(engine, made)
+    engine.model.model.rope_deltas = None
+    expected = engine.model.generate(
+        **given, max_new_tokens=6, do_sample=False, eos_token_id=None, pad_token_id=0
+    )[0, given["input_ids"].shape[1] :].tolist()
+    stops = [at for at, token in enumerate(expected) if token in engine._stop_ids()]
+    wanted = expected[: stops[0] + 1] if stops else expected
+    context = engine.prefill(made.chunks, see(engine, made), start=0).kv
+    start = sum(chunk.extent for chunk in made.chunks)
+    got = engine.generate(made.tail, start=start, context=context, max_new_tokens=6)
+    assert list(got.token_ids) == wanted
+    assert len(wanted) > 1
+
+
+@pytest.mark.parametrize("num_samples", [480, 800, 1600, 15999, 16000, 16160, 33333, 63999])
+def test_as_many_tokens_as_the_tower_makes(engine: HFEngine, num_samples: int) -> None:
+    chunk = engine.audio_chunk(clip(num_samples / RATE), sampling_rate=RATE)
+    assert len(engine.see(chunk)) == chunk.num_tokens - 2
+    assert chunk.extent == chunk.num_tokens
+    assert (chunk.layout.local[:, 0] == chunk.layout.local[:, 2]).all()
+
+
+def test_deepstack_has_nothing_for_sound(engine: HFEngine, family: str) -> None:
+    chunk = engine.audio_chunk(clip(0.5), sampling_rate=RATE)
+    hidden, embeddings = engine.backbone.text_config.hidden_size, engine.see(chunk)
+    assert embeddings.shape[1] == hidden * (3 if family == "qwen3_omni_moe" else 1)
+    assert embeddings[:, :hidden].abs().min() > 0
+    assert not embeddings[:, hidden:].any()
+
+
+def test_a_file_and_its_samples_are_one_clip(engine: HFEngine, tmp_path: Path) -> None:
+    path = write_wave(tmp_path / "a.wav", clip(0.5))
+    with wave.open(str(path)) as file:
+        stored = np.frombuffer(file.readframes(file.getnframes()), "<i2")
+    samples = (stored / 32768).astype(np.float32)
+    keys = {
+        engine.audio_chunk(path).digest,
+        engine.audio_chunk(str(path), sampling_rate=RATE).digest,
+        engine.audio_chunk(samples, sampling_rate=RATE).digest,
+    }
+    assert len(keys) == 1
+    assert engine.audio_chunk(samples[:-1], sampling_rate=RATE).digest not in keys
+    assert engine.audio_chunk(path, tenant="a").digest not in keys
+
+
+def test_another_rate_is_refused(engine: HFEngine, tmp_path: Path) -> None:
+    path = write_wave(tmp_path / "a.wav", clip(0.5), rate=44100)
+    for source, rate in ((path, None), (clip(0.5), 8000)):
+        with pytest.raises(ConfigError, match="Resample"):
+            engine.audio_chunk(source, sampling_rate=rate)
+    with pytest.raises(ConfigError, match="as named"):
+        engine.audio_chunk(path, sampling_rate=RATE)
+
+
+def test_samples_must_name_their_rate(engine: HFEngine) -> None:
+    for rate in (None, 16000.0, "16000", True):
+        with pytest.raises(ConfigError, match="rate"):
+            engine.audio_chunk(clip(0.5), sampling_rate=rate)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        None,
+        b"RIFF",
+        [0.1, 0.2],
+        np.zeros(800),
+        np.zeros((2, 800), np.float32),
+        np.zeros(0, np.float32),
+        np.full(800, np.nan, np.float32),
+        np.zeros(800, np.int16),
+    ],
+    ids=lambda source: f"{type(source).__name__}-{getattr(source, 'dtype', '')}",
+)
+def test_what_is_no_clip_is_refused(engine: HFEngine, source: Any) -> None:
+    with pytest.raises(ConfigError):
+        engine.audio_chunk(source, sampling_rate=RATE)
+
+
+def test_files_that_are_no_audio_are_refused(engine: HFEngine, tmp_path: Path) -> None:
+    whole = write_wave(tmp_path / "whole.wav", clip(0.5)).read_bytes()
+    bad = {
+        "empty.wav": b"",
+        "text.wav": b"not audio",
+        "cut.wav": whole[:-1000],
+        "head.wav": whole[:20],
+    }
+    for name, content in bad.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ConfigError, match=name):
+            engine.audio_chunk(tmp_path / name)
+    stereo = write_wave(tmp_path / "stereo.wav", clip(0.5), channels=2)
+    with pytest.raises(ConfigError, match="2 channels"):
+        engine.audio_chunk(stereo)
+    with pytest.raises(ConfigError, match=r"nowhere\.wav"):
+        engine.audio_chunk(tmp_path / "nowhere.wav")
+
+
+def test_a_short_clip_is_exact_or_refused(engine: HFEngine) -> None:
+    served = []
+    for count in (1, 100, 159, 160, 320, 480, 640):
+        try:
+            chunk = engine.audio_chunk(clip(count / RATE), sampling_rate=RATE)
+        except ConfigError:
+            continue
+        assert len(engine.see(chunk)) == chunk.num_tokens - 2 >= 1
+        served.append(count)
+    assert served[-2:] == [480, 640]
+    assert 1 not in served
+
+
+def test_a_clip_that_the_extractor_would_cut_off_is_refused(engine: HFEngine, family: str) -> None:
+    long = clip(4.2)  # the checkpoint's extractor is of 4 s
+    if family == "qwen2_5_omni":
+        with pytest.raises(ConfigError, match="at most 4 s"):
+            engine.audio_chunk(long, sampling_rate=RATE)
+    else:
+        chunk = engine.audio_chunk(long, sampling_rate=RATE)
+        assert len(engine.see(chunk)) == chunk.num_tokens - 2
+
+
+def test_audio_is_refused_where_the_model_has_no_ear(tiny: Path) -> None:
+    engine = HFEngine.from_pretrained(tiny)
+    with pytest.raises(ConfigError, match="No audio in qwen2_5_vl"):
+        engine.audio_chunk(clip(0.5), sampling_rate=RATE)
