@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kamera.errors import ConfigError
-from kamera.positions import text_layout, wrapped_media_layout
+from kamera.positions import Grid, media_layout, text_layout, wrapped_media_layout
 
 
 def walk(
@@ -84,3 +84,57 @@ def test_an_impossible_image_is_refused(shape: tuple[int, int, int, int]) -> Non
 def test_frames_that_do_not_run_forward_from_zero_are_refused(frames: tuple[int, ...]) -> None:
     with pytest.raises(ConfigError, match="frames"):
         wrapped_media_layout(frames, 2, 2, 1, 1)
+
+
+runs = st.lists(
+    st.one_of(
+        st.integers(1, 4),
+        st.builds(
+            Grid,
+            st.lists(st.integers(0, 4), max_size=3).map(
+                lambda gaps: (0, *itertools.accumulate(gaps))
+            ),
+            sides,
+            sides,
+        ),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(parts=runs)
+def test_text_and_grids_stand_one_behind_the_other(parts: list[int | Grid]) -> None:
+    """Texts are numbers of tokens; two grids in a row are kept apart by one token."""
+    apart: list[int | Grid] = []
+    for part in parts:
+        if apart and isinstance(part, Grid) and isinstance(apart[-1], Grid):
+            apart.append(1)
+        apart.append(part)
+    counter, expected, is_media = 0, [], []
+    for part in apart:
+        if isinstance(part, Grid):
+            local, extent = walk(list(part.frames), part.height, part.width, 0, 0)
+        else:
+            local, extent = [(i,) * 3 for i in range(part)], part
+        expected += [[counter + axis for axis in position] for position in local]
+        is_media += [isinstance(part, Grid)] * len(local)
+        counter += extent
+    layout = media_layout(is_media, [part for part in apart if isinstance(part, Grid)])
+    assert layout.local.tolist() == expected
+    assert layout.extent == counter
+
+
+@pytest.mark.parametrize(
+    ("is_media", "grids"),
+    [
+        ([True] * 5, [Grid((0,), 2, 3)]),
+        ([True] * 6, []),
+        ([False], [Grid((0,), 2, 3)]),
+        ([True] * 12, [Grid((0,), 2, 3)] * 2),
+        ([], []),
+    ],
+)
+def test_runs_that_are_not_the_grids_are_refused(is_media: list[bool], grids: list[Grid]) -> None:
+    with pytest.raises(ConfigError, match="media layout"):
+        media_layout(is_media, grids)

@@ -1,12 +1,14 @@
 """The M-RoPE families on tiny random models: images, against the model's own forward from pixels."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import transformers
 from hf_reference import prompt_positions, relative
-from mrope_checkpoints import DEEPSTACK, FAMILIES, build_model, build_tokenizer, save
+from mrope_checkpoints import DEEPSTACK, FAMILIES, build_model, build_tokenizer, save, settings
 from mrope_reference import one_by_one, own_forward, own_inputs, own_positions, see
 
 from kamera.channels import ChunkKV
@@ -172,6 +174,30 @@ def test_deepstack_levels_travel_with_the_embeddings(
 def test_both_names_of_a_thinker_are_one_family(name: str) -> None:
     whole, thinker = TABLE[name], TABLE[f"{name}_thinker"]
     assert (whole.model_class, whole.modalities) == (thinker.model_class, thinker.modalities)
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [("qwen2_5_omni", "Qwen2_5Omni"), ("qwen3_omni_moe", "Qwen3OmniMoe")],
+)
+def test_a_checkpoint_of_a_whole_omni_model_is_served_by_its_thinker(
+    name: str, whole: str, tmp_path: Path, picture: Any
+) -> None:
+    alone = HFEngine.from_pretrained(save(name, tmp_path / "thinker"))
+    config = getattr(transformers, f"{whole}Config")(
+        thinker_config=alone.model.config.to_dict(), enable_audio_output=False
+    )
+    model = getattr(transformers, f"{whole}ForConditionalGeneration")(config)
+    model.thinker.load_state_dict(alone.model.state_dict())
+    model.save_pretrained(tmp_path / "whole")
+    build_tokenizer(name).save_pretrained(tmp_path / "whole")
+    for file, content in settings(name).items():
+        (tmp_path / "whole" / file).write_text(json.dumps(content))
+    engine = HFEngine.from_pretrained(tmp_path / "whole")
+    there, here = asked(engine, picture), asked(alone, picture)
+    mine = engine.prefill((*there.chunks, there.tail), see(engine, there), start=0)
+    own = alone.prefill((*here.chunks, here.tail), see(alone, here), start=0)
+    assert mine.logits.equal(own.logits)
 
 
 def test_tiny_models_are_redrawn(family: str) -> None:
