@@ -15,6 +15,11 @@ TOWER_INPUTS = (
 )  # fmt: skip
 
 
+HEAD_ROUNDING = 2 * 64**0.5 * 2**-24
+"""Relative, of logits: the engine's head runs over the last token alone, the model's over all of them.
+That is another order of the same sums of 64 products, each in float32."""
+
+
 def own_inputs(engine: HFEngine, prompt: Prompt) -> dict[str, Any]:
     """What the family's processor would hand to `model(...)`: the chunks' own tensors, joined by name."""
     chunks = (*prompt.chunks, prompt.tail)
