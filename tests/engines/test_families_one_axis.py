@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from hf_reference import relative
-from one_axis import IMAGES, TEXTS, TINY, build
+from one_axis import IMAGES, TINY, build
 from torch import Tensor
 
 from kamera.channels import ChunkKV, concat
@@ -131,6 +131,7 @@ def test_prefill_in_one_go_and_chunk_by_chunk_are_the_models_own_forward(
     tail = engine.prefill(chunks[-1:], {}, start=start, context=context)
     assert relative(tail.logits, truth) <= 2 * rounding
     assert worst(concat([context, tail.kv]), true_cache, channels) <= 2 * rounding
+    # of the plain forward alone: a model that blows rounding up would make the bound say nothing
     assert rounding <= (1e-4 if dtype == "float32" else 0.2)
 
 
@@ -230,7 +231,3 @@ def test_counting_placeholders_needs_no_tower(engines: Engines, picture: Any, na
     for size in [(42, 42), (56, 56), (30, 170), (170, 30), (333, 200), (20, 20), (57, 56)]:
         chunk = engine.image_chunk(picture(3, *size))
         assert chunk.key.token_ids.count(token) == len(engine.see(chunk))
-
-
-def test_every_text_and_image_family_is_here() -> None:
-    assert set(TEXTS) & set(IMAGES) == set()
