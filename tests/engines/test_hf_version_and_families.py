@@ -5,10 +5,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from kamera import packaged_model
 from kamera.engines.hf import HFEngine, version
 from kamera.engines.hf.families import FAMILIES, family_of
 from kamera.errors import (
@@ -43,25 +44,31 @@ def test_missing_transformers_says_what_to_install() -> None:
     assert "kamera-kv[hf]" in done.stdout
 
 
-def config(**changes: object) -> SimpleNamespace:
-    text = SimpleNamespace(layer_types=changes.pop("layer_types", ["full_attention"] * 2))
-    return SimpleNamespace(
-        **{"model_type": "qwen2_5_vl", "get_text_config": lambda: text} | changes
-    )
+CONFIG = json.loads((packaged_model() / "config.json").read_text())
+
+
+def config(model_type: Any = "qwen2_5_vl", **text: Any) -> dict[str, Any]:
+    return CONFIG | {"model_type": model_type, "text_config": CONFIG["text_config"] | text}
 
 
 def test_a_supported_family_is_found() -> None:
     assert family_of(config()) is FAMILIES["qwen2_5_vl"]
 
 
-@pytest.mark.parametrize("model_type", ["mamba", "qwen3_5", "qwen2_5_vl_text", None, ""])
-def test_other_model_types_are_refused_by_name(model_type: str | None) -> None:
-    with pytest.raises(UnsupportedModelError, match="qwen2_5_vl") as caught:
-        family_of(config(model_type=model_type))
+@pytest.mark.parametrize("model_type", ["mamba", "qwen3_5", "qwen2_5_vl_text", "no such"])
+def test_other_model_types_are_refused_by_name(model_type: str) -> None:
+    with pytest.raises(UnsupportedModelError) as caught:
+        family_of(config(model_type))
     assert repr(model_type) in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["linear_attention", "chunked_attention", "mamba"])
+@pytest.mark.parametrize("model_type", [None, "", 3])
+def test_a_config_without_a_model_type_is_refused(model_type: Any) -> None:
+    with pytest.raises(ConfigError, match="model_type"):
+        family_of(config(model_type))
+
+
+@pytest.mark.parametrize("kind", ["linear_attention", "chunked_attention"])
 def test_one_layer_that_holds_no_full_kv_is_enough_to_refuse(kind: str) -> None:
     layers = ["full_attention"] * 7 + [kind]
     with pytest.raises(UnsupportedModelError, match=kind):

@@ -19,11 +19,12 @@ from transformers import (
 )
 
 from kamera.engines.hf.backbone import Backbone
-from kamera.engines.hf.families import FAMILIES, family_of
+from kamera.engines.hf.families import family_of
 from kamera.engines.hf.kimi_images import Kimi_K25ImageProcessorPil
 from kamera.engines.hf.modality import Modality
 from kamera.engines.hf.video_processor import VideoProcessor, read_settings
 from kamera.errors import ConfigError, UnsupportedModelError
+from kamera.support import read_config
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ def load(folder: str | Path, *, dtype: str, device: str) -> Checkpoint:
         )
     if dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
         raise ConfigError(f"No dtype {dtype!r}: expected 'auto', 'float32' or 'bfloat16'")
-    family = family_of(_config(path))
+    family = family_of(read_config(path))
+    _check_readable(path)
     try:
         model_class = getattr(transformers, family.model_class)
         model = model_class.from_pretrained(path, dtype=dtype)
@@ -68,13 +70,14 @@ def load(folder: str | Path, *, dtype: str, device: str) -> Checkpoint:
     return Checkpoint(Backbone(model, family), tokenizer, processors, path)
 
 
-def _config(path: Path) -> Any:
+def _check_readable(path: Path) -> None:
+    """Transformers' own reading of the config; what it says of a bad one is passed on."""
     try:
-        return AutoConfig.from_pretrained(path)
+        AutoConfig.from_pretrained(path)
     except (ValueError, OSError, KeyError, TypeError, AttributeError) as error:
         raise UnsupportedModelError(
-            f"Transformers can't read {path / 'config.json'}: expected one of the model types "
-            f"{sorted(FAMILIES)}; it said: {str(error).splitlines()[0]}"
+            f"Transformers can't read {path / 'config.json'}: expected a config of its own; it said: "
+            f"{str(error).splitlines()[0]}"
         ) from error
 
 

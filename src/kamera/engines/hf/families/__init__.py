@@ -14,6 +14,7 @@ gemma3           Gemma 3: a fixed number of tokens that attend both ways; slidin
 text             text-only models
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from kamera.engines.hf.families import (
@@ -32,6 +33,7 @@ from kamera.engines.hf.families import (
 )
 from kamera.engines.hf.family import Family
 from kamera.errors import UnsupportedModelError
+from kamera.support import examine
 
 FAMILIES: dict[str, Family] = {
     family.model_type: family
@@ -52,45 +54,21 @@ FAMILIES: dict[str, Family] = {
     for family in module.FAMILIES
 }
 
-_REUSABLE = {"full_attention", "sliding_attention"}
-"""A sliding layer's cache is kept whole here: the model's mask does the sliding, and the KV stays.
-
-The mask counts tokens in the cache, so it is exact as long as the cache holds all tokens of the window
-that the new ones belong to, as it always does. Tests hold it for spans and images longer than the window.
-"""
-
 
 def family_of(config: Any) -> Family:
-    """The family of a loaded config.
+    """The family of a config: what a config.json holds, or Transformers' own object.
+
+    Sliding layers are served: their cache is kept whole here, and the model's own mask does the sliding.
 
     Raises:
-        UnsupportedModelError: no row for its model type or its language model's, attention that isn't
-            causal, or layers whose KV can't be reused.
+        UnsupportedModelError: `kamera doctor` would refuse it too, with the same reason.
     """
-    model_type = getattr(config, "model_type", None)
-    if model_type not in FAMILIES:
+    verdict = examine(config if isinstance(config, Mapping) else config.to_dict())
+    if verdict.status == "refused":
         raise UnsupportedModelError(
-            f"Model type {model_type!r} isn't supported: expected one of {sorted(FAMILIES)}. "
-            "Use a supported checkpoint, or serve this one without Kamera."
+            f"Can't serve this {verdict.model_type!r} model. {verdict.explain()}"
         )
-    family, text_config = FAMILIES[model_type], config.get_text_config()
-    if family.texts and text_config.model_type not in family.texts:
-        raise UnsupportedModelError(
-            f"The language model of this {model_type} is {text_config.model_type!r}: expected one of "
-            f"{sorted(family.texts)}, whose KV is known to move exactly."
-        )
-    if getattr(text_config, "use_bidirectional_attention", None):
-        raise UnsupportedModelError(
-            f"This {model_type} has use_bidirectional_attention: every token sees the ones behind it, so a "
-            "chunk's KV changes with what follows. Expected causal attention."
-        )
-    others = set(getattr(text_config, "layer_types", None) or ()) - _REUSABLE
-    if others:
-        raise UnsupportedModelError(
-            f"Layers of type {sorted(others)} can't be reused: their KV doesn't hold the whole chunk. "
-            f"Expected layers of type {' or '.join(sorted(_REUSABLE))} alone."
-        )
-    return family
+    return FAMILIES[verdict.model_type]
 
 
 __all__ = ["FAMILIES", "family_of"]
