@@ -24,6 +24,7 @@ class Case:
         seed: of the weights. A mixture of experts has one under which no token's experts are so close
             that rounding decides between them: the check `routing` counts those that change.
         join: the dimension along which two items' inputs are put together, where it isn't the first.
+        mixes: the model's own forward takes media of several kinds in one window. Else A is of B's kind.
     """
 
     model_type: str
@@ -32,6 +33,7 @@ class Case:
     media: Mapping[str, MediaInputs] = field(default_factory=dict)
     seed: int = 0
     join: int = 0
+    mixes: bool = True
 
     @property
     def kinds(self) -> tuple[str, ...]:

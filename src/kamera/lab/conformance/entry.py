@@ -93,14 +93,14 @@ def tiny_backbone(case: Case, dtype: torch.dtype) -> Backbone:
 
 
 def window_of(case: Case, backbone: Backbone, kind: str) -> list[Piece]:
-    """Prefix, A, B, tail. A is of the first kind that the model takes, B of the one that is asked for."""
+    """Prefix, A, B, tail. A is of the first kind that the model takes, B of the one asked for."""
     num_axes = backbone.rope.num_axes
     chunks = [
         text_piece("first the red one", num_axes),
         text_piece("then two blue ones", num_axes),
     ]
     if kind != "text":
-        kinds = (next(iter(case.media)), kind)
+        kinds = (next(iter(case.media)) if case.mixes else kind, kind)
         chunks = [
             media_piece(
                 backbone.family, name, backbone.config, case.media[name](backbone.config, seed)

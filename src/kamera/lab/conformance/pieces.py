@@ -56,9 +56,10 @@ def media_piece(family: Family, kind: str, config: Any, inputs: Inputs) -> Piece
     modality = family.modality(kind)
     if modality is None:
         raise ValueError(f"{family.model_type} takes no {kind}: its row lacks the modality")
-    seen = {name: inputs[name] for name in modality.inputs}
-    ids = encode(modality.expand(seen, config, SimpleNamespace()))
-    return Piece(ids, modality.layout(ids, seen, config), kind, modality.token_id(config), seen)
+    processor = SimpleNamespace(temporal_patch_size=2)  # all that a row may ask one for
+    ids = encode(modality.expand(inputs, config, processor))
+    layout = modality.layout(ids, inputs, config)
+    return Piece(ids, layout, kind, modality.token_id(config), inputs)
 
 
 def positions_of(pieces: Sequence[Piece], start: int = 0) -> Positions:
@@ -86,7 +87,13 @@ def joined_inputs(pieces: Sequence[Piece], dim: int = 0) -> dict[str, Tensor]:
     for piece in pieces:
         for name, value in piece.inputs.items():
             parts.setdefault(name, []).append(value)
-    return {
-        name: torch.cat(values, dim=dim if values[0].ndim > dim else 0)
-        for name, values in parts.items()
-    }
+    return {name: _joined(values, dim) for name, values in parts.items()}
+
+
+def _joined(values: list[Tensor], dim: int) -> Tensor:
+    """Clips of unequal length are padded at their end."""
+    if values[0].ndim <= dim:
+        return torch.cat(values)
+    longest = max(value.shape[-1] for value in values)
+    fitted = [torch.nn.functional.pad(v, (0, longest - v.shape[-1])) for v in values]
+    return torch.cat(fitted, dim=dim)

@@ -23,6 +23,9 @@ from kamera.engines.hf.backbone import Backbone
 from kamera.lab.conformance.pieces import Piece, ids_of, joined_inputs
 from kamera.lab.conformance.wide import Wide
 
+SENSED = ("pixel_values", "pixel_values_videos", "input_features")
+"""What comes in float32 from a processor and goes to a tower in the model's dtype."""
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
@@ -40,11 +43,13 @@ class Plain:
     Attributes:
         model: in the dtype of the matrix's row, or its float64 copy.
         wide: the mode that keeps the copy's every number in float64; None for the model itself.
+        sees: whether the float64 copy runs its own towers in this run, or borrows the model's.
     """
 
     def __init__(self, backbone: Backbone, join: int, wide: Wide | None = None) -> None:
         self.model, self.channels, self.join = backbone.model, backbone.channels, join
         self.num_axes, self.wide = backbone.rope.num_axes, wide
+        self.sees = False
 
     @torch.inference_mode()
     def run(
@@ -64,6 +69,8 @@ class Plain:
             round_angles: leave the rotary module's float32 angles as they are in the float64 copy.
         """
         self.forget()
+        kinds = [piece.kind for piece in pieces if piece.inputs]
+        self.sees = len(kinds) > len(set(kinds))
         rotary = self.model.get_decoder().rotary_emb
         arguments = self._arguments(pieces, positions, mask)
         with ExitStack() as stack:
@@ -87,7 +94,11 @@ class Plain:
         types = torch.tensor([[t for piece in pieces for t in piece.types]])
         takes = inspect.signature(type(self.model).forward).parameters
         inputs = joined_inputs(pieces, self.join)
-        given: dict[str, Any] = {name: v for name, v in inputs.items() if name in takes}
+        given: dict[str, Any] = {
+            name: value.to(self.model.dtype) if name in SENSED else value
+            for name, value in inputs.items()
+            if name in takes
+        }
         if "mm_token_type_ids" in takes:
             given["mm_token_type_ids"] = types
         if "token_type_ids" in takes:
@@ -101,7 +112,12 @@ class Plain:
 
 
 def widened(backbone: Backbone, plain: Plain) -> Plain:
-    """The float64 copy of the same weights. It sees with the original's towers."""
+    """The float64 copy of the same weights.
+
+    It borrows what the model's own towers see, whose rounding is both sides' alike. But where the model's
+    forward runs a tower over several items at once, which rounds otherwise than one by one, the copy runs its
+    own, so that the towers' rounding counts.
+    """
     wide = Wide()
     exact = Plain(backbone, plain.join, wide)
     exact.model = copy.deepcopy(backbone.model).double()
@@ -113,17 +129,22 @@ def widened(backbone: Backbone, plain: Plain) -> Plain:
         for kind in ("image", "video", "audio"):
             name = f"get_{kind}_features"
             if hasattr(copied, name):
-                setattr(copied, name, _upcast(getattr(own, name), wide, plain.model.dtype))
+                see = _borrowed(exact, getattr(copied, name), getattr(own, name))
+                setattr(copied, name, see)
     return exact
 
 
-def _upcast(see: Any, wide: Wide, dtype: torch.dtype) -> Any:
-    def seen(*args: Any, **kwargs: Any) -> Any:
+def _borrowed(exact: Plain, copied: Any, own: Any) -> Any:
+    dtype, wide = own.__self__.dtype, exact.wide
+
+    def see(*args: Any, **kwargs: Any) -> Any:
+        if exact.sees or wide is None:
+            return copied(*args, **kwargs)
         with wide.pause():
             narrow = {name: _cast(value, dtype) for name, value in kwargs.items()}
-            return _cast(see(*(_cast(value, dtype) for value in args), **narrow), torch.float64)
+            return _cast(own(*(_cast(value, dtype) for value in args), **narrow), torch.float64)
 
-    return seen
+    return see
 
 
 def _cast(value: Any, dtype: torch.dtype) -> Any:

@@ -46,9 +46,10 @@ _SPECIALS = (
     "<global-img>",
     "<row_1_col_1>",
     "<row_1_col_2>",
+    "<|kimi_k25_video_placeholder|>",
 )
 _CHARACTERS = 100
-_PIECE = re.compile(r"<[^<>\s]+>|.", re.DOTALL)
+_PIECE = re.compile("|".join(map(re.escape, _SPECIALS)) + "|.", re.DOTALL)
 
 
 def token_id(token: str) -> int:

@@ -59,7 +59,7 @@ def check(subject: Subject) -> list[Outcome]:
         remember(subject.backbone.model, torch.tensor([[NONSENSE]]))
         differ += differing(continued(subject, edit, tokens), got)
         found, allowed = logits_error(got, wanted), FACTOR * cost(subject, edit, tokens)
-        flips += decided_flips(got, wanted, allowed)
+        flips += decided_flips(speakable(subject, got), speakable(subject, wanted), allowed)
         if found / allowed > ratio:
             error, bound, ratio = found, allowed, found / allowed
     return [
@@ -76,7 +76,7 @@ def greedy(subject: Subject, edit: Edit) -> tuple[list[int], Tensor]:
     for _ in range(NUM_STEPS):
         given = edit.positions(tail) if edit.has_gap else None
         rows.append(subject.plain.run([*edit.chunks, tail], given).logits[-1])
-        tokens.append(int(rows[-1].argmax()))
+        tokens.append(int(speakable(subject, rows[-1]).argmax()))
         tail = tail.more(tokens[-1])
     return tokens, torch.stack(rows)
 
@@ -108,9 +108,16 @@ def cost(subject: Subject, edit: Edit, tokens: list[int]) -> float:
     return total
 
 
+def speakable(subject: Subject, logits: Tensor) -> Tensor:
+    """Without the media's placeholders: the plain model would look for media behind one that it wrote."""
+    modalities, config = subject.backbone.family.modalities, subject.backbone.config
+    ids = torch.tensor([modality.token_id(config) for modality in modalities], dtype=torch.long)
+    return logits.double().index_fill(-1, ids, float(logits.min()) - 1.0)
+
+
 def decided_flips(got: Tensor, wanted: Tensor, allowed: float) -> float:
     """Steps at which the greedy token differs although the plain model's choice is beyond the rounding."""
-    top = wanted.double().topk(2, dim=-1)
+    top = wanted.topk(2, dim=-1)
     margin = top.values[:, 0] - top.values[:, 1]
-    decided = margin > 2 * allowed * wanted.double().norm(dim=-1)
+    decided = margin > 2 * allowed * wanted.norm(dim=-1)
     return float(((got.argmax(-1) != top.indices[:, 0]) & decided).sum())

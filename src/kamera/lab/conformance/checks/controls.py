@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from kamera.channels import ChunkKV
-from kamera.lab.conformance.measure import Outcome, control, kv_error, logits_error
+from kamera.lab.conformance.measure import Outcome, control, kv_error
 from kamera.lab.conformance.pieces import extent_of, ids_of, positions_of
 from kamera.lab.conformance.subject import Subject, starts_of
+from kamera.shapes import Positions
 
 FACTOR = 2.0
 
@@ -52,31 +53,20 @@ def not_blocked(subject: Subject) -> Outcome:
 def media_controls(subject: Subject) -> list[Outcome]:
     """What a window of media can lose besides: a level of deepstack, and where the text goes on."""
     window = [subject.prefix, subject.a, subject.b, subject.tail]
-    positions, outcomes = positions_of(window), []
-    media, hidden = subject.media(window), subject.backbone.text_config.hidden_size
+    positions, media = positions_of(window), subject.media(window)
+    own, bound = subject.run(window, positions).kv, FACTOR * subject.rounding(window, positions)
+
+    def wrong(name: str, media: Tensor | None, positions: Positions) -> Outcome:
+        kv, _ = subject.backbone.prefill(ids_of(window), positions, media)
+        return control(name, kv_error(kv, own), bound)
+
+    outcomes, hidden = [], subject.backbone.text_config.hidden_size
     if media is not None and media.shape[1] > hidden:
-        outcomes.append(dropped_level(subject, media, hidden))
+        lost = media.clone()
+        lost[:, -hidden:] = 0
+        outcomes.append(wrong("last deepstack level dropped", lost, positions))
     num_tokens = sum(len(piece.ids) for piece in window[:3])
     if extent_of(window[:3]) != num_tokens:
-        own, exact = subject.pair(window, positions)
         counted = torch.cat([positions_of(window[:3]), subject.tail.layout.at(num_tokens)])
-        _, logits = subject.backbone.prefill(ids_of(window), counted, media)
-        errors = logits_error(logits, own.logits[-1])
-        bounds = FACTOR * logits_error(own.logits[-1], exact.logits[-1])
-        outcomes.append(
-            control("text counted by tokens", torch.tensor([errors]), torch.tensor([bounds]))
-        )
+        outcomes.append(wrong("text counted by tokens", media, counted))
     return outcomes
-
-
-def dropped_level(subject: Subject, media: Tensor, hidden: int) -> Outcome:
-    """The last level of deepstack features doesn't travel with the embeddings."""
-    window = [subject.prefix, subject.a, subject.b, subject.tail]
-    positions = positions_of(window)
-    lost = media.clone()
-    lost[:, -hidden:] = 0
-    kv, _ = subject.backbone.prefill(ids_of(window), positions, lost)
-    errors = kv_error(kv, subject.run(window, positions).kv)
-    return control(
-        "last deepstack level dropped", errors, FACTOR * subject.rounding(window, positions)
-    )

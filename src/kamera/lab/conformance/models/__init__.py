@@ -2,11 +2,16 @@
 
 text      Llama, Qwen2, Qwen3, DeepSeek-V2 and -V3, Gemma3: every RoPE scheme
 qwen_vl   Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3-VL-MoE
+mrope     the Omni thinkers, GLM-4V, PaddleOCR-VL
+one_axis  Kimi, DeepSeek-VL, InternVL, LLaVA, LLaVA-OneVision, Idefics3, SmolVLM, Gemma3
+grids     what the towers take
 """
 
 from kamera.lab.conformance.case import Case
-from kamera.lab.conformance.models import qwen_vl, text
+from kamera.lab.conformance.models import mrope, one_axis, qwen_vl, text
 
-CASES: tuple[Case, ...] = tuple(case for module in (text, qwen_vl) for case in module.CASES)
+CASES: tuple[Case, ...] = tuple(
+    case for module in (text, qwen_vl, mrope, one_axis) for case in module.CASES
+)
 
 __all__ = ["CASES"]

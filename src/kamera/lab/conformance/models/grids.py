@@ -1,0 +1,64 @@
+"""Inputs of towers that take a grid of patches, and of those that take sound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+PATCH = 4
+"""Pixels on a patch's side."""
+GRIDS = ((4, 6), (6, 4))
+"""Rows and columns of patches by seed: 2 x 3 and 3 x 2 merged tokens, so that no two axes run alike."""
+NUM_MELS = 16
+NUM_FRAMES = (52, 36)
+"""Spectrogram frames by seed."""
+
+
+def noise(seed: int, *shape: int) -> Tensor:
+    """Standard normal."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def image(config: Any, seed: int) -> Mapping[str, Tensor]:
+    """A still image, two equal frames to a patch."""
+    rows, columns = GRIDS[seed % 2]
+    return {
+        "pixel_values": noise(seed, rows * columns, 3 * 2 * PATCH * PATCH),
+        "image_grid_thw": torch.tensor([[1, rows, columns]]),
+    }
+
+
+def flat_image(config: Any, seed: int) -> Mapping[str, Tensor]:
+    """A still image of square patches [patches, 3, side, side], for towers without a time axis."""
+    rows, columns = GRIDS[seed % 2]
+    return {
+        "pixel_values": noise(seed, rows * columns, 3, PATCH, PATCH),
+        "image_grid_thw": torch.tensor([[1, rows, columns]]),
+    }
+
+
+def video(config: Any, seed: int) -> Mapping[str, Tensor]:
+    """Two temporal patches of two frames, a second to each patch."""
+    rows, columns = GRIDS[seed % 2]
+    seconds = torch.tensor([1.0])
+    return {
+        "pixel_values_videos": noise(seed, 2 * rows * columns, 3 * 2 * PATCH * PATCH),
+        "video_grid_thw": torch.tensor([[2, rows, columns]]),
+        "frame_seconds": torch.arange(4, dtype=torch.float64) / 2,
+        # One fact under Kamera's name and those of the models' own forwards.
+        "second_per_grid": seconds,
+        "second_per_grid_ts": seconds,
+        "video_second_per_grid": seconds,
+    }
+
+
+def audio(config: Any, seed: int) -> Mapping[str, Tensor]:
+    """A clip as a spectrogram."""
+    frames = NUM_FRAMES[seed % 2]
+    return {
+        "input_features": noise(seed, 1, NUM_MELS, frames),
+        "feature_attention_mask": torch.ones(1, frames, dtype=torch.long),
+    }
