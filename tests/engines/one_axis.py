@@ -317,6 +317,38 @@ IMAGES = {
         processor="DeepseekVLProcessor",
         settings={"num_image_tokens": 9},
     ),
+    "deepseek_vl_hybrid": Tiny(
+        "DeepseekVLHybridForConditionalGeneration",
+        {
+            "text_config": {**MHA, "model_type": "llama"},
+            "vision_config": {**TOWER, "model_type": "siglip_vision_model", "image_size": 42},
+            "high_res_vision_config": {
+                "model_type": "sam_vision_model",
+                "hidden_size": 32,
+                "output_channels": 16,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 2,
+                "image_size": 64,
+                "patch_size": 16,
+                "window_size": 2,
+                "global_attn_indexes": [1],
+                "mlp_dim": 64,
+            },
+        },
+        template=PLAIN.replace("IMAGE", "<image_placeholder>"),
+        media={"image_token_id": "<image_placeholder>"},
+        named={"image_token": "<image_placeholder>"},
+        pixels={
+            **PIXELS,
+            "image_processor_type": "DeepseekVLHybridImageProcessor",
+            "size": {"height": 42, "width": 42},
+            "high_res_size": {"height": 64, "width": 64},
+            "min_size": 14,
+        },
+        adds_start=True,
+        processor="DeepseekVLHybridProcessor",
+        settings={"num_image_tokens": 9},
+    ),
     "gemma3": Tiny(
         "Gemma3ForConditionalGeneration",
         {

@@ -11,7 +11,7 @@ from one_axis import build
 from transformers import AutoConfig
 
 from kamera.engines.hf import HFEngine
-from kamera.engines.hf.families import FAMILIES, family_of
+from kamera.engines.hf.families import family_of
 from kamera.errors import ConfigError, UnsupportedModelError
 
 Changed = Callable[..., Path]
@@ -42,11 +42,6 @@ def test_a_language_model_that_was_not_tested_is_refused_by_name(
     with pytest.raises(UnsupportedModelError, match=text) as caught:
         HFEngine.from_pretrained(folder)
     assert "qwen2" in str(caught.value)
-
-
-def test_every_family_that_may_hold_some_texts_serves_each_on_its_own() -> None:
-    for family in FAMILIES.values():
-        assert set(family.texts) <= set(FAMILIES)
 
 
 def test_attention_both_ways_in_a_text_is_refused(changed: Changed) -> None:

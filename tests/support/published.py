@@ -475,6 +475,26 @@ SERVED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "experts": 64,
         },
     ),
+    "DeepSeek-VL-7B": (
+        {
+            "model_type": "deepseek_vl_hybrid",
+            "high_res_vision_config": {"model_type": "sam_vision_model"},
+            "text_config": {
+                "max_position_embeddings": 16384,
+                "model_type": "llama",
+                "num_hidden_layers": 30,
+                "torch_dtype": "float16",
+            },
+        },
+        {
+            "bytes": 30 * 2 * 4096 * 2,
+            "status": "supported",
+            "attention": "mha",
+            "axes": "1-D",
+            "scheme": "default",
+            "base": 1e4,
+        },
+    ),
     "DeepSeek-V3": (
         {
             **MLA,
@@ -533,24 +553,6 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             },
         },
         {"kind": "remote code", "says": "deepseek_vl", "bytes": 30 * 2 * 4096 * 2, "blocked": 0},
-    ),
-    "DeepSeek-VL-7B": (
-        {
-            "model_type": "deepseek_vl_hybrid",
-            "high_res_vision_config": {"model_type": "sam_vision_model"},
-            "text_config": {
-                "max_position_embeddings": 16384,
-                "model_type": "llama",
-                "num_hidden_layers": 30,
-                "torch_dtype": "float16",
-            },
-        },
-        {
-            "kind": "not yet",
-            "says": "high_res_vision_config",
-            "bytes": 30 * 2 * 4096 * 2,
-            "blocked": 0,
-        },
     ),
     "InternVL3-8B, original": (
         {

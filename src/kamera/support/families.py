@@ -153,6 +153,14 @@ SERVED: dict[str, Family] = {
         texts=PLAIN_TEXTS,
         example="deepseek-community/deepseek-vl-1.3b-chat",
     ),
+    "deepseek_vl_hybrid": _served(
+        "DeepSeek-VL, hybrid",
+        "llama",
+        "DeepseekVLHybridForConditionalGeneration",
+        _IMAGE,
+        texts=PLAIN_TEXTS,
+        example="deepseek-community/deepseek-vl-7b-chat",
+    ),
     "internvl": _served(
         "InternVL3",
         "qwen2",

@@ -104,13 +104,6 @@ REFUSED: dict[str, Family] = {
         why="no test holds that its KV is exact; with longrope, positions below the switch alone could be",
         example="microsoft/Phi-3.5-mini-instruct",
     ),
-    "deepseek_vl_hybrid": _row(
-        "DeepSeek-VL, hybrid",
-        "llama",
-        why="an image goes through two vision towers (high_res_vision_config), and the engine processes one "
-        "tensor of pixels; its language model is a Llama that is served on its own",
-        example="deepseek-community/deepseek-vl-7b-chat",
-    ),
     "florence2": _row(
         "Florence-2",
         kind="cannot",
@@ -196,8 +189,8 @@ REFUSED: dict[str, Family] = {
     ),
     "multi_modality": _remote(
         "DeepSeek-VL and Janus, original layout",
-        "Use a converted checkpoint of deepseek-community with model type deepseek_vl (1.3b; the 7b is "
-        "deepseek_vl_hybrid, which isn't served yet).",
+        "Use a converted checkpoint of deepseek-community: model type deepseek_vl (1.3b) or "
+        "deepseek_vl_hybrid (7b).",
         native="llama",
         example="deepseek-ai/deepseek-vl-7b-chat",
     ),

@@ -9,9 +9,6 @@ from torch import Tensor
 
 from kamera.engines.hf.modality import Modality
 
-PLAIN_TEXTS = ("llama", "qwen2", "qwen3")
-"""Language models that a vision model of the LLaVA kind may hold: one position axis, served on their own."""
-
 
 @dataclass(frozen=True)
 class Family:
@@ -22,14 +19,12 @@ class Family:
         model_class: of Transformers, loaded by name.
         modalities: the media that it takes; none for a text model.
         rope_layout: which channels RoPE pairs, where the rotary module can't tell it.
-        texts: the language models that it may hold, by model type; none where it has its own.
     """
 
     model_type: str
     model_class: str
     modalities: tuple[Modality, ...] = ()
     rope_layout: Literal["half", "pairs"] | None = None
-    texts: tuple[str, ...] = ()
 
     def modality(self, kind: str) -> Modality | None:
         """The modality of this kind, if the family has it."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kamera.engines.hf.family import PLAIN_TEXTS, Family
+from kamera.engines.hf.family import Family
 from kamera.engines.hf.modality import Inputs, Modality
 
 EDGE, WHOLE = "<fake_token_around_image>", "<global-img>"
@@ -44,7 +44,7 @@ IMAGE = SplitImage(
 )
 
 FAMILIES = tuple(
-    Family(model_type, model_class, (IMAGE,), texts=PLAIN_TEXTS)
+    Family(model_type, model_class, (IMAGE,))
     for model_type, model_class in (
         ("idefics3", "Idefics3ForConditionalGeneration"),
         ("smolvlm", "SmolVLMForConditionalGeneration"),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kamera.engines.hf.family import PLAIN_TEXTS, Family
+from kamera.engines.hf.family import Family
 from kamera.engines.hf.modality import Inputs, Modality
 
 
@@ -28,4 +28,4 @@ IMAGE = TiledImage(
     options={"crop_to_patches": True},
 )
 
-FAMILIES = (Family("internvl", "InternVLForConditionalGeneration", (IMAGE,), texts=PLAIN_TEXTS),)
+FAMILIES = (Family("internvl", "InternVLForConditionalGeneration", (IMAGE,)),)

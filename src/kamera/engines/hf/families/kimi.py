@@ -29,6 +29,4 @@ IMAGE = GridImage(
     inputs=("pixel_values", "image_grid_thw"),
 )
 
-FAMILIES = (
-    Family("kimi_k25", "Kimi_K25ForConditionalGeneration", (IMAGE,), texts=("deepseek_v3",)),
-)
+FAMILIES = (Family("kimi_k25", "Kimi_K25ForConditionalGeneration", (IMAGE,)),)

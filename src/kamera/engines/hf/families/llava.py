@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kamera.engines.hf.family import PLAIN_TEXTS, Family
+from kamera.engines.hf.family import Family
 from kamera.engines.hf.modality import Inputs, Modality
 
 
@@ -24,4 +24,4 @@ def tile_tokens(height: int, width: int, config: Any) -> int:
 
 IMAGE = PatchImage(kind="image", marker="<image>", token="<image>")
 
-FAMILIES = (Family("llava", "LlavaForConditionalGeneration", (IMAGE,), texts=PLAIN_TEXTS),)
+FAMILIES = (Family("llava", "LlavaForConditionalGeneration", (IMAGE,)),)

@@ -6,7 +6,7 @@ from typing import Any
 from transformers.image_processing_utils import select_best_resolution
 
 from kamera.engines.hf.families.llava import tile_tokens
-from kamera.engines.hf.family import PLAIN_TEXTS, Family
+from kamera.engines.hf.family import Family
 from kamera.engines.hf.modality import Inputs, Modality
 
 
@@ -43,8 +43,4 @@ IMAGE = AnyresImage(
     kind="image", marker="<image>", token="<image>", inputs=("pixel_values", "image_sizes")
 )
 
-FAMILIES = (
-    Family(
-        "llava_onevision", "LlavaOnevisionForConditionalGeneration", (IMAGE,), texts=PLAIN_TEXTS
-    ),
-)
+FAMILIES = (Family("llava_onevision", "LlavaOnevisionForConditionalGeneration", (IMAGE,)),)
