@@ -8,7 +8,18 @@ import pytest
 import torch
 import transformers
 from hf_reference import prompt_positions, relative
-from mrope_checkpoints import DEEPSTACK, FAMILIES, build_model, build_tokenizer, save, settings
+from mrope_checkpoints import (
+    DEEPSTACK,
+    FAMILIES,
+    WITH_AUDIO,
+    WITH_VIDEO,
+    build_model,
+    build_tokenizer,
+    save,
+    settings,
+    spelling,
+    wrapped,
+)
 from mrope_reference import (
     HEAD_ROUNDING,
     one_by_one,
@@ -22,6 +33,7 @@ from kamera.channels import ChunkKV
 from kamera.engines.contract import Prompt
 from kamera.engines.hf import HFEngine
 from kamera.engines.hf.families import FAMILIES as TABLE
+from kamera.errors import ConfigError
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -181,6 +193,26 @@ def test_deepstack_levels_travel_with_the_embeddings(
         other = keys(wrong)
         assert other.tensors["k"][0].equal(right.tensors["k"][0])  # level 1 joins behind layer 0
         assert relative(other.tensors["k"][2], right.tensors["k"][2]) > 0.01
+
+
+def test_frame_is_what_prompt_writes_around_an_image(engine: HFEngine, picture: Any) -> None:
+    prefix, tail = engine.frame("where is it?")
+    parts = [{"type": "image", "image": picture(0)}, {"type": "text", "text": "where is it?"}]
+    made = engine.prompt([{"role": "user", "content": parts}])
+    assert (made.chunks[0], made.tail) == (prefix, tail)
+
+
+def test_no_text_holds_a_token_of_media(engine: HFEngine, family: str) -> None:
+    words = spelling(family)
+    kinds = ["image"]
+    kinds += ["video"] if family in WITH_VIDEO else []
+    kinds += ["audio"] if family in WITH_AUDIO else []
+    for kind in kinds:
+        for text in (words[kind], wrapped(family, kind), f"so {wrapped(family, kind)} is it"):
+            with pytest.raises(ConfigError, match="Media tokens"):
+                engine.text_chunk(text)
+            with pytest.raises(ConfigError):
+                engine.prompt([{"role": "user", "content": [{"type": "text", "text": text}]}])
 
 
 @pytest.mark.parametrize("name", ["qwen2_5_omni", "qwen3_omni_moe"])
