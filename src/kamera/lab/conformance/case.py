@@ -25,6 +25,7 @@ class Case:
             that rounding decides between them: the check `routing` counts those that change.
         join: the dimension along which two items' inputs are put together, where it isn't the first.
         mixes: the model's own forward takes media of several kinds in one window. Else A is of B's kind.
+        counts: the model counts the window's positions as it was trained to; else it is given ours.
     """
 
     model_type: str
@@ -34,8 +35,9 @@ class Case:
     seed: int = 0
     join: int = 0
     mixes: bool = True
+    counts: bool = True
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of chunk B: the media, or text."""
-        return tuple(self.media) or ("text",)
+        """The kinds of chunk B."""
+        return (*self.media, "text")

@@ -74,7 +74,8 @@ def tiny_subjects(case: Case, dtype: torch.dtype) -> Subjects:
     """One model, a window for each kind of chunk that it takes."""
     backbone = tiny_backbone(case, dtype)
     for kind in case.kinds:
-        yield kind, Subject(backbone, window_of(case, backbone, kind), case.join)
+        window = window_of(case, backbone, kind)
+        yield kind, Subject(backbone, window, join=case.join, counts=case.counts)
 
 
 def tiny_backbone(case: Case, dtype: torch.dtype) -> Backbone:
@@ -94,17 +95,17 @@ def tiny_backbone(case: Case, dtype: torch.dtype) -> Backbone:
 
 def window_of(case: Case, backbone: Backbone, kind: str) -> list[Piece]:
     """Prefix, A, B, tail. A is of the first kind that the model takes, B of the one asked for."""
+    first = next(iter(case.media), "text")
+    if kind != "text" and not case.mixes:
+        first = kind
+    chunks = [piece_of(case, backbone, name, seed) for seed, name in enumerate((first, kind))]
     num_axes = backbone.rope.num_axes
-    chunks = [
-        text_piece("first the red one", num_axes),
-        text_piece("then two blue ones", num_axes),
-    ]
-    if kind != "text":
-        kinds = (next(iter(case.media)) if case.mixes else kind, kind)
-        chunks = [
-            media_piece(
-                backbone.family, name, backbone.config, case.media[name](backbone.config, seed)
-            )
-            for seed, name in enumerate(kinds)
-        ]
     return [text_piece("look:", num_axes), *chunks, text_piece("which?", num_axes)]
+
+
+def piece_of(case: Case, backbone: Backbone, kind: str, seed: int) -> Piece:
+    """One chunk: A is seed 0, B seed 1."""
+    if kind == "text":
+        return text_piece(("first the red one", "then two blue ones")[seed], backbone.rope.num_axes)
+    inputs = case.media[kind](backbone.config, seed)
+    return media_piece(backbone.family, kind, backbone.config, inputs)

@@ -23,7 +23,7 @@ from kamera.engines.hf.backbone import Backbone
 from kamera.lab.conformance.pieces import Piece, ids_of, joined_inputs
 from kamera.lab.conformance.wide import Wide
 
-SENSED = ("pixel_values", "pixel_values_videos", "input_features")
+SENSED = ("pixel_values", "pixel_values_videos", "high_res_pixel_values", "input_features")
 """What comes in float32 from a processor and goes to a tower in the model's dtype."""
 
 

@@ -16,8 +16,8 @@ from kamera.lab.conformance.matrix import Row
 from kamera.lab.environment import environment
 
 REPORT_VERSION = 1
-WIDTH = 220
-"""Columns: the matrix is wide, and a pipe has no width of its own."""
+WIDTH = 320
+"""Columns at most: the matrix is wide, and a pipe has no width of its own."""
 
 
 def write(rows: Sequence[Row], path: Path) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def show(rows: Sequence[Row], console: Console) -> None:
     """One line for each model, dtype and kind of chunk: the worst error over its bound, by check."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("family", "class", "weights", "RoPE", "dtype", "chunk"):
-        table.add_column(name, overflow="fold")
+        table.add_column(name, no_wrap=True)
     for group in CHECKS:
         table.add_column(group, justify="right", no_wrap=True)
     for key, found in _lines(rows).items():

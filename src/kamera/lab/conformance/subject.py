@@ -14,7 +14,7 @@ from torch import Tensor
 from kamera.channels import ChunkKV, concat
 from kamera.engines.hf.backbone import Backbone
 from kamera.lab.conformance.measure import kv_error
-from kamera.lab.conformance.pieces import Piece, extent_of, ids_of
+from kamera.lab.conformance.pieces import Piece, extent_of, ids_of, positions_of
 from kamera.lab.conformance.plain import Plain, Run, widened
 from kamera.positions import PositionLayout
 from kamera.rope import Rope
@@ -31,11 +31,14 @@ class Subject:
         backbone: the product's way to run the model.
         plain: the model's own forward in the same dtype.
         exact: the same with every number in float64: what rounding is measured against.
+        counts: the plain model counts positions itself; else it is given ours.
         num_choices, num_flips: of experts, over the pairs of forwards that gave a bound.
     """
 
-    def __init__(self, backbone: Backbone, window: Sequence[Piece], join: int = 0) -> None:
-        self.backbone = backbone
+    def __init__(
+        self, backbone: Backbone, window: Sequence[Piece], *, join: int = 0, counts: bool = True
+    ) -> None:
+        self.backbone, self.counts = backbone, counts
         self.plain = Plain(backbone, join)
         self.exact = widened(backbone, self.plain)
         self.prefix, self.a, self.b, self.tail = window
@@ -107,6 +110,10 @@ class Subject:
             for kv, piece, start in zip(canonical, pieces, starts, strict=False)
         ]
         return concat(placed)
+
+    def native(self, pieces: Sequence[Piece]) -> Run:
+        """The plain forward over a window from its start, positions counted by the model."""
+        return self.run(pieces, None if self.counts else positions_of(pieces))
 
     def pair(
         self,

@@ -1,6 +1,7 @@
 """The checks, one file each: a subject gives outcomes, each an error with its bound.
 
 relocation    a moved chunk against the model's own prefill there
+canonical     the un-rotated key against the model's own before RoPE
 rotation      there and back, twice, nowhere; what doesn't rotate
 composition   relocated chunks and the tail against the full forward
 mask          the model under a mask where B sees nothing
@@ -14,6 +15,7 @@ routing       experts that rounding changes, in all that the others ran
 from collections.abc import Callable
 
 from kamera.lab.conformance.checks import (
+    canonical,
     composition,
     continuation,
     controls,
@@ -31,6 +33,7 @@ CHECKS: dict[str, Callable[[Subject], list[Outcome]]] = {
     module.__name__.rpartition(".")[2]: module.check
     for module in (
         relocation,
+        canonical,
         rotation,
         composition,
         mask,

@@ -74,7 +74,7 @@ def greedy(subject: Subject, edit: Edit) -> tuple[list[int], Tensor]:
     tail, rows = subject.tail, []
     tokens: list[int] = []
     for _ in range(NUM_STEPS):
-        given = edit.positions(tail) if edit.has_gap else None
+        given = edit.positions(tail) if edit.has_gap or not subject.counts else None
         rows.append(subject.plain.run([*edit.chunks, tail], given).logits[-1])
         tokens.append(int(speakable(subject, rows[-1]).argmax()))
         tail = tail.more(tokens[-1])

@@ -20,7 +20,7 @@ def check(subject: Subject) -> list[Outcome]:
         parts.append(kv)
     bound = FACTOR * subject.rounding(window, positions)
     outcomes = [worst("chunk by chunk", [(kv_error(concat(parts), whole), bound)])]
-    outcomes.append(worst("in one go", [(kv_error(whole, subject.run(window).kv), bound)]))
+    outcomes.append(worst("in one go", [(kv_error(whole, subject.native(window).kv), bound)]))
     if subject.b.inputs:
         outcomes.append(Outcome("embeddings used again", reuse(subject), 0.0))
     return outcomes

@@ -11,6 +11,7 @@ from kamera.lab.conformance.subject import Subject
 from kamera.rope import PerLayerRope, RopeSpec
 
 FACTOR = 2.0
+NUM_TRIPS = 4
 
 
 def check(subject: Subject) -> list[Outcome]:
@@ -71,8 +72,14 @@ def plain_round_trip(keys: Tensor, position: int, subject: Subject) -> Tensor:
     """[L]: the error of turning keys there and back as Transformers turns them, in the keys' dtype.
 
     `k * cos + rotate_half(k) * sin`, with tables rounded to the dtype; then the same with -sin. Where the
-    pairs lie and which axis they read doesn't change the rounding.
+    pairs lie and which axis they read doesn't change the rounding. The largest of four positions, since the
+    keys of a short chunk are few.
     """
+    trips = [_plain_trip(keys, max(0, position - back), subject) for back in range(NUM_TRIPS)]
+    return torch.stack(trips).amax(0)
+
+
+def _plain_trip(keys: Tensor, position: int, subject: Subject) -> Tensor:
     errors = []
     for layer, spec in enumerate(specs_of(subject)):
         turned = keys[layer, ..., : spec.rotary_dim]

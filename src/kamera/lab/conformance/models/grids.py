@@ -40,19 +40,24 @@ def flat_image(config: Any, seed: int) -> Mapping[str, Tensor]:
     }
 
 
-def video(config: Any, seed: int) -> Mapping[str, Tensor]:
-    """Two temporal patches of two frames, a second to each patch."""
+def video(config: Any, seed: int, num_steps: int = 2) -> Mapping[str, Tensor]:
+    """Temporal patches of two frames, a second to each patch."""
     rows, columns = GRIDS[seed % 2]
     seconds = torch.tensor([1.0])
     return {
-        "pixel_values_videos": noise(seed, 2 * rows * columns, 3 * 2 * PATCH * PATCH),
-        "video_grid_thw": torch.tensor([[2, rows, columns]]),
-        "frame_seconds": torch.arange(4, dtype=torch.float64) / 2,
+        "pixel_values_videos": noise(seed, num_steps * rows * columns, 3 * 2 * PATCH * PATCH),
+        "video_grid_thw": torch.tensor([[num_steps, rows, columns]]),
+        "frame_seconds": torch.arange(2 * num_steps, dtype=torch.float64) / 2,
         # One fact under Kamera's name and those of the models' own forwards.
         "second_per_grid": seconds,
         "second_per_grid_ts": seconds,
         "video_second_per_grid": seconds,
     }
+
+
+def long_video(config: Any, seed: int) -> Mapping[str, Tensor]:
+    """One that runs further on the t axis than its grid is wide."""
+    return video(config, seed, num_steps=4)
 
 
 def audio(config: Any, seed: int) -> Mapping[str, Tensor]:

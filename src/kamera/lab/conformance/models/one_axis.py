@@ -24,6 +24,8 @@ TOWER: dict[str, Any] = {
 }
 SIDE = 12
 """Pixels on an image's side: 3 x 3 patches."""
+FINE_SIDE = 64
+"""Of the same image for a second tower."""
 
 
 def text_of(model_type: str, parameters: dict[str, Any], **extra: Any) -> dict[str, Any]:
@@ -34,6 +36,12 @@ def text_of(model_type: str, parameters: dict[str, Any], **extra: Any) -> dict[s
 def square(config: Any, seed: int) -> Mapping[str, Tensor]:
     """One image of a fixed size."""
     return {"pixel_values": noise(seed, 1, 3, SIDE, SIDE)}
+
+
+def twice(config: Any, seed: int) -> Mapping[str, Tensor]:
+    """One image at two resolutions."""
+    fine = noise(seed, 1, 3, FINE_SIDE, FINE_SIDE)
+    return {**square(config, seed), "high_res_pixel_values": fine}
 
 
 def tiles(config: Any, seed: int) -> Mapping[str, Tensor]:
@@ -88,6 +96,26 @@ def deepseek_vl() -> Any:
     return transformers.DeepseekVLConfig(
         text_config=text_of("llama", DEFAULT, num_key_value_heads=4),
         vision_config={**TOWER, "model_type": "siglip_vision_model"},
+        image_token_id=token_id("<image_placeholder>"),
+    )
+
+
+def deepseek_vl_hybrid() -> Any:
+    return transformers.DeepseekVLHybridConfig(
+        text_config=text_of("llama", LINEAR, num_key_value_heads=4),
+        vision_config={**TOWER, "model_type": "siglip_vision_model"},
+        high_res_vision_config={
+            "model_type": "sam_vision_model",
+            "hidden_size": 32,
+            "output_channels": 16,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "image_size": FINE_SIDE,
+            "patch_size": 16,
+            "window_size": 2,
+            "global_attn_indexes": [1],
+            "mlp_dim": 64,
+        },
         image_token_id=token_id("<image_placeholder>"),
     )
 
@@ -165,6 +193,7 @@ def gemma3() -> Any:
 CASES = (
     Case("kimi_k25", "", kimi, {"image": flat_image}),
     Case("deepseek_vl", "MHA", deepseek_vl, {"image": square}),
+    Case("deepseek_vl_hybrid", "MHA", deepseek_vl_hybrid, {"image": twice}),
     Case("internvl", "", internvl, {"image": tiles}),
     Case("llava", "", llava, {"image": square}),
     Case("llava_onevision", "", llava_onevision, {"image": anyres}),

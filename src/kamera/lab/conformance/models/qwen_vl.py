@@ -6,8 +6,8 @@ from typing import Any
 
 import transformers
 
-from kamera.lab.conformance.case import Case
-from kamera.lab.conformance.models.grids import PATCH, image, video
+from kamera.lab.conformance.case import Case, MediaInputs
+from kamera.lab.conformance.models.grids import PATCH, image, long_video, video
 from kamera.lab.conformance.models.text import DEFAULT, SIZES, YARN
 from kamera.lab.conformance.vocabulary import token_id
 
@@ -62,12 +62,18 @@ EXPERTS: dict[str, Any] = {
 }
 
 
+MEDIA: dict[str, MediaInputs] = {"image": image, "video": video}
+LONG: dict[str, MediaInputs] = {"video": long_video}
+"""Transformers 5.24 lets the text behind such a video start among the video's own positions."""
+
+
 def vision_language(
     model_type: str,
     config: str,
     parameters: dict[str, Any],
     tower: dict[str, Any],
-    seed: int = 0,
+    *,
+    long: bool = False,
     **extra: Any,
 ) -> Case:
     """A model with one tower for images and videos."""
@@ -76,7 +82,9 @@ def vision_language(
         text = {**SIZES, **extra, "rope_parameters": dict(parameters)}
         return getattr(transformers, config)(text_config=text, vision_config=dict(tower), **IDS)
 
-    return Case(model_type, "", make, {"image": image, "video": video}, seed)
+    if long:
+        return Case(model_type, "long video, positions given", make, LONG, counts=False)
+    return Case(model_type, "", make, MEDIA)
 
 
 CASES = (
@@ -85,6 +93,7 @@ CASES = (
     vision_language(
         "qwen2_5_vl", "Qwen2_5_VLConfig", {**YARN, "mrope_section": [2, 3, 3]}, WINDOWED_TOWER
     ),
+    vision_language("qwen2_5_vl", "Qwen2_5_VLConfig", SECTIONED, WINDOWED_TOWER, long=True),
     vision_language("qwen3_vl", "Qwen3VLConfig", INTERLEAVED, DEEP_TOWER, **DEEP_TEXT),
     vision_language(
         "qwen3_vl_moe", "Qwen3VLMoeConfig", INTERLEAVED, DEEP_TOWER, **DEEP_TEXT, **EXPERTS
