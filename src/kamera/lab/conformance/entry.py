@@ -20,6 +20,7 @@ from kamera.lab.conformance.case import Case
 from kamera.lab.conformance.models import CASES
 from kamera.lab.conformance.packaged import packaged_subjects
 from kamera.lab.conformance.pieces import Piece, media_piece, text_piece
+from kamera.lab.conformance.plain import Reference
 from kamera.lab.conformance.subject import Subject
 from kamera.lab.conformance.weights import redraw
 
@@ -72,10 +73,10 @@ def _packaged(name: str) -> Entry:
 
 def tiny_subjects(case: Case, dtype: torch.dtype) -> Subjects:
     """One model, a window for each kind of chunk that it takes."""
-    backbone = tiny_backbone(case, dtype)
+    reference = Reference.of(tiny_backbone(case, dtype), case.join)
     for kind in case.kinds:
-        window = window_of(case, backbone, kind)
-        yield kind, Subject(backbone, window, join=case.join, counts=case.counts)
+        window = window_of(case, reference.backbone, kind)
+        yield kind, Subject(reference, window, counts=case.counts)
 
 
 def tiny_backbone(case: Case, dtype: torch.dtype) -> Backbone:

@@ -12,6 +12,7 @@ from PIL import Image
 
 from kamera.engines.hf.loading import Checkpoint, load
 from kamera.lab.conformance.pieces import Piece
+from kamera.lab.conformance.plain import Reference
 from kamera.lab.conformance.subject import Subject
 from kamera.positions import text_layout
 
@@ -28,7 +29,7 @@ def packaged_subjects(folder: Path, dtype: torch.dtype) -> Iterator[tuple[str, S
         *(_image(checkpoint, seed) for seed in range(2)),
         _text(checkpoint, "is the shape?"),
     ]
-    yield "image", Subject(checkpoint.backbone, window)
+    yield "image", Subject(Reference.of(checkpoint.backbone), window)
 
 
 def _text(checkpoint: Checkpoint, text: str) -> Piece:

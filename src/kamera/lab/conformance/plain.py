@@ -111,6 +111,21 @@ class Plain:
         return {"input_ids": ids, "use_cache": True, **given}
 
 
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A model as the product runs it, as Transformers runs it, and in float64."""
+
+    backbone: Backbone
+    plain: Plain
+    exact: Plain
+
+    @classmethod
+    def of(cls, backbone: Backbone, join: int = 0) -> Reference:
+        """`join` as in `Case`."""
+        plain = Plain(backbone, join)
+        return cls(backbone, plain, widened(backbone, plain))
+
+
 def widened(backbone: Backbone, plain: Plain) -> Plain:
     """The float64 copy of the same weights.
 

@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 
 from kamera.channels import ChunkKV, concat
-from kamera.engines.hf.backbone import Backbone
 from kamera.lab.conformance.measure import kv_error
 from kamera.lab.conformance.pieces import Piece, extent_of, ids_of, positions_of
-from kamera.lab.conformance.plain import Plain, Run, widened
+from kamera.lab.conformance.plain import Reference, Run
 from kamera.positions import PositionLayout
 from kamera.rope import Rope
 from kamera.shapes import Positions
@@ -36,11 +35,10 @@ class Subject:
     """
 
     def __init__(
-        self, backbone: Backbone, window: Sequence[Piece], *, join: int = 0, counts: bool = True
+        self, reference: Reference, window: Sequence[Piece], *, counts: bool = True
     ) -> None:
-        self.backbone, self.counts = backbone, counts
-        self.plain = Plain(backbone, join)
-        self.exact = widened(backbone, self.plain)
+        self.backbone, self.counts = reference.backbone, counts
+        self.plain, self.exact = reference.plain, reference.exact
         self.prefix, self.a, self.b, self.tail = window
         self._runs: dict[Any, Run] = {}
         self.num_choices = self.num_flips = 0

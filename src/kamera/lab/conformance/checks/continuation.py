@@ -21,7 +21,7 @@ from kamera.lab.conformance.subject import Subject, starts_of
 from kamera.shapes import Positions
 
 FACTOR = 2.0
-NUM_STEPS = 4
+NUM_STEPS = 3
 NONSENSE = 12_345
 
 
@@ -51,13 +51,13 @@ def edits(subject: Subject) -> Iterator[Edit]:
 
 
 def check(subject: Subject) -> list[Outcome]:
-    error, bound, differ, flips = 0.0, 0.0, 0.0, 0.0
-    ratio = -1.0
+    error, bound, differ, flips, ratio = 0.0, 0.0, 0.0, 0.0, -1.0
     for edit in edits(subject):
         tokens, wanted = greedy(subject, edit)
         got = continued(subject, edit, tokens)
-        remember(subject.backbone.model, torch.tensor([[NONSENSE]]))
-        differ += differing(continued(subject, edit, tokens), got)
+        if edit.has_gap:  # once is enough: the other windows are decoded behind plain forwards
+            remember(subject.backbone.model, torch.tensor([[NONSENSE]]))
+            differ = differing(continued(subject, edit, tokens), got)
         found, allowed = logits_error(got, wanted), FACTOR * cost(subject, edit, tokens)
         flips += decided_flips(speakable(subject, got), speakable(subject, wanted), allowed)
         if found / allowed > ratio:
