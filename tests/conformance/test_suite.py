@@ -211,3 +211,13 @@ def test_the_command_fails_when_a_row_does(
 
 def test_the_command_fails_when_nothing_ran(tmp_path: Path) -> None:
     assert command.main(["--only", "no such model", "--out", str(tmp_path / "r.json")]) == 1
+
+
+def test_the_page_says_what_every_check_is() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text(encoding="utf-8")
+    line = next(e for e in entry.entries() if e.model_type == MOE.model_type)
+    names = {row.outcome.check.removeprefix("control: ") for row in matrix.rows_of(line, "float32")}
+    spoken = page.replace("the last deepstack", "last deepstack")
+    spoken = spoken.replace("text behind an image\ncounted by tokens", "text counted by tokens")
+    spoken = spoken.replace("a B that does see A", "B sees A")
+    assert {name for name in names if name not in spoken} == set()

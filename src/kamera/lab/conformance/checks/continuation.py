@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from kamera.engines.hf import cache as kv_cache
+from kamera.lab.conformance.checks.composition import NEAR
 from kamera.lab.conformance.measure import Outcome, differing, logits_error
 from kamera.lab.conformance.pieces import Piece
 from kamera.lab.conformance.plain import remember
@@ -42,10 +43,10 @@ class Edit:
 
 
 def edits(subject: Subject) -> Iterator[Edit]:
-    """Dropped and reordered close up and move from far out to the origin; a gap stays where it is."""
-    prefix, a, b, far = subject.prefix, subject.a, subject.b, subject.far
-    for chunks in ([prefix, b], [prefix, b, a]):
-        yield Edit(chunks, starts_of(chunks, far), starts_of(chunks))
+    """A was dropped: far out to the origin. Reordered: from near by. Left apart by a gap: in place."""
+    prefix, a, b = subject.prefix, subject.a, subject.b
+    for chunks, start in (([prefix, b], subject.far), ([prefix, b, a], NEAR)):
+        yield Edit(chunks, starts_of(chunks, start), starts_of(chunks))
     apart = [0, starts_of([prefix, a, b])[2]]
     yield Edit([prefix, b], apart, apart, has_gap=True)
 

@@ -11,7 +11,7 @@ from kamera.lab.conformance.subject import Subject
 from kamera.rope import PerLayerRope, RopeSpec
 
 FACTOR = 2.0
-NUM_TRIPS = 4
+NUM_TRIPS = 16
 
 
 def check(subject: Subject) -> list[Outcome]:
@@ -71,9 +71,10 @@ def untouched(cached: ChunkKV, moved: ChunkKV, keys: str, subject: Subject) -> f
 def plain_round_trip(keys: Tensor, position: int, subject: Subject) -> Tensor:
     """[L]: the error of turning keys there and back as Transformers turns them, in the keys' dtype.
 
-    `k * cos + rotate_half(k) * sin`, with tables rounded to the dtype; then the same with -sin. Where the
-    pairs lie and which axis they read doesn't change the rounding. The largest of four positions, since the
-    keys of a short chunk are few.
+    `k * cos + rotate_half(k) * sin`, then the same with -sin; there by the float32 cosines that a model
+    takes, back by float64 ones of the same angles: equal but for rounding, to the keys' dtype in the end.
+    Where the pairs lie and which axis they read doesn't change that. The largest of sixteen positions, since
+    the keys of a short chunk are few.
     """
     trips = [_plain_trip(keys, max(0, position - back), subject) for back in range(NUM_TRIPS)]
     return torch.stack(trips).amax(0)
@@ -85,14 +86,20 @@ def _plain_trip(keys: Tensor, position: int, subject: Subject) -> Tensor:
         turned = keys[layer, ..., : spec.rotary_dim]
         angles = torch.arange(turned.shape[0])[:, None].neg().add(position).clamp_min(0)
         angles = angles.float() * spec.inv_freq_tensor()
-        cos, sin = (
-            torch.cat([table, table], -1).to(keys.dtype)[:, None]
-            for table in (angles.cos(), angles.sin())
-        )
+        cos, sin = _tables(angles, spec.attention_scaling, keys.dtype)
         there = turned * cos + _rotate_half(turned) * sin
+        cos, sin = _tables(angles.double(), 1 / spec.attention_scaling, keys.dtype)
         back = there * cos - _rotate_half(there) * sin
         errors.append(layer_error(back[None], turned[None]))
     return torch.cat(errors)
+
+
+def _tables(angles: Tensor, scale: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    cos, sin = (
+        (torch.cat([table, table], -1) * scale).to(dtype)[:, None]
+        for table in (angles.cos(), angles.sin())
+    )
+    return cos, sin
 
 
 def specs_of(subject: Subject) -> list[RopeSpec]:
