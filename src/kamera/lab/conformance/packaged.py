@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 
+from kamera.engines.hf.images import process
 from kamera.engines.hf.loading import Checkpoint, load
 from kamera.lab.conformance.pieces import Piece
 from kamera.lab.conformance.plain import Reference
@@ -41,15 +41,11 @@ def _image(checkpoint: Checkpoint, seed: int) -> Piece:
     width, height = SIZES[seed]
     generator = np.random.default_rng(seed)
     pixels = generator.integers(0, 256, (height, width, 3), dtype=np.uint8)
-    modality, processor = (
-        checkpoint.backbone.family.modality("image"),
-        checkpoint.processors["image"],
-    )
+    modality = checkpoint.backbone.family.modality("image")
     if modality is None:
         raise ValueError(f"{checkpoint.folder.name} takes no image: its family's row lacks it")
-    out: Any = processor(images=[Image.fromarray(pixels)], return_tensors="pt", **modality.options)
-    inputs = {name: out[name] for name in modality.inputs}
-    config = checkpoint.backbone.config
+    processor, config = checkpoint.processors["image"], checkpoint.backbone.config
+    inputs = process(Image.fromarray(pixels), processor, modality)[0].inputs
     text = modality.expand(inputs, config, processor)
     ids = tuple(checkpoint.tokenizer(text, add_special_tokens=False).input_ids)
     layout = modality.layout(ids, inputs, config)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, no_type_check
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -19,6 +19,7 @@ class Wide(TorchFunctionMode):
 
     paused = False
 
+    @no_type_check  # called for every operation: checking its arguments would double a test's time
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
@@ -27,8 +28,9 @@ class Wide(TorchFunctionMode):
             return func(*args, **kwargs)
         if func is torch.Tensor.float:
             return args[0].double()
-        kwargs = {name: _widened(value) for name, value in kwargs.items()}
-        return func(*(_widened(value) for value in args), **kwargs)
+        wide, narrow = torch.float64, torch.float32
+        kwargs = {name: wide if value is narrow else value for name, value in kwargs.items()}
+        return func(*(wide if value is narrow else value for value in args), **kwargs)
 
     @contextmanager
     def pause(self) -> Iterator[None]:
@@ -55,7 +57,3 @@ class Wide(TorchFunctionMode):
         finally:
             for hook in hooks:
                 hook.remove()
-
-
-def _widened(value: Any) -> Any:
-    return torch.float64 if value is torch.float32 else value
