@@ -1,9 +1,7 @@
-"""A pool of rendered training frames, processed once: pixels, and the labels of every merged token."""
+"""A pool of rendered training frames: their pixels, and the labels of every merged token."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -67,40 +65,24 @@ def _label_tiles(frame: Frame, labels: dict[str, Tensor]) -> None:
 
 @dataclass(frozen=True)
 class FramePool:
-    """Frames of one size. `pixels`: float16 `[num_frames, patches, 3, 14, 14]`, one temporal copy of two."""
+    """Frames of one size, without images of their own. `images`: uint8 `[num_frames, size, size, 3]`."""
 
     frames: list[Frame]
-    pixels: Tensor
+    images: Tensor
     labels: dict[str, Tensor]
-    grid: tuple[int, int, int]
-
-    def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The processor's own `pixel_values` and `image_grid_thw` of these frames, float32."""
-        once = self.pixels[rows].float()
-        twice = once[:, :, :, None].expand(-1, -1, -1, 2, -1, -1)
-        return twice.reshape(-1, twice[0, 0].numel()), torch.tensor([self.grid] * len(rows))
 
 
-def build_pool(
-    images: Any, draw: Callable[[np.random.Generator], Frame], count: int, seed: int
-) -> FramePool:
-    """Draw `count` frames and run each through the checkpoint's own image processor."""
+def build_pool(draw: Callable[[np.random.Generator], Frame], count: int, seed: int) -> FramePool:
+    """Draw `count` frames of one size, with the labels of every merged token."""
     rng = np.random.default_rng(seed)
     frames = [draw(rng) for _ in range(count)]
-    pixels, grid = [], (1, 1, 1)
-    for frame in frames:
-        out = images(images=[frame.image], return_tensors="pt")
-        t, h, w = out["image_grid_thw"][0].tolist()
-        grid = (t, h, w)
-        pixels.append(out["pixel_values"].view(h * w, 3, 2, 14, 14)[:, :, 0].half())
-    side = grid[1] // 2
+    images = torch.stack([torch.from_numpy(np.array(frame.image)) for frame in frames])
+    side = images.shape[1] // TOKEN_PX
     labels = [token_labels(frame, side) for frame in frames]
-    return FramePool(
-        frames,
-        torch.stack(pixels),
-        {name: torch.stack([label[name] for label in labels]) for name in HEADS},
-        grid,
-    )
+    for frame in frames:
+        object.__setattr__(frame, "image", None)  # gigabytes, held as one tensor already
+    stacked = {name: torch.stack([label[name] for label in labels]) for name in HEADS}
+    return FramePool(frames, images, stacked)
 
 
 def draw_legend(rng: np.random.Generator, split: Split = "train", augment: bool = True) -> Frame:
@@ -151,10 +133,3 @@ def draw_half(rng: np.random.Generator) -> Frame:
 def draw_small(rng: np.random.Generator) -> Frame:
     """Shell-game frames."""
     return ball(int(rng.integers(3)), rng) if rng.integers(2) else swap(int(rng.integers(3)), rng)
-
-
-def load_images(folder: Path) -> Any:
-    """The checkpoint's image processor, PIL backend."""
-    from transformers import AutoImageProcessor
-
-    return AutoImageProcessor.from_pretrained(folder, backend="pil")

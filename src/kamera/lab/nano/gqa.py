@@ -1,9 +1,19 @@
 """nano-gqa: a Qwen2.5-VL checkpoint of about 2 M parameters (8 layers, 4 query and 2 KV heads of 32)."""
 
-import json
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
+from kamera.lab.nano.family import (
+    CLIP_MEAN,
+    CLIP_STD,
+    QWEN_CHAT,
+    Family,
+    merged_patches,
+    normalized,
+    save_files,
+)
 from kamera.lab.nano.tokenizer import build_tokenizer
 
 HIDDEN = 128
@@ -65,8 +75,8 @@ PROCESSOR = {
     "merge_size": 2,
     "min_pixels": MIN_PIXELS,
     "max_pixels": MAX_PIXELS,
-    "image_mean": [0.48145466, 0.4578275, 0.40821073],
-    "image_std": [0.26862954, 0.26130258, 0.27577711],
+    "image_mean": list(CLIP_MEAN),
+    "image_std": list(CLIP_STD),
     "do_convert_rgb": True,
     "do_normalize": True,
     "do_rescale": True,
@@ -87,8 +97,7 @@ def save_processor(folder: Path) -> None:
             "video_processor_type": "Qwen2VLVideoProcessor",
         },
     }
-    for name, content in files.items():
-        (folder / name).write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
+    save_files(folder, files)
 
 
 def build(folder: Path, *, seed: int = 0) -> tuple[Any, Any]:
@@ -100,3 +109,19 @@ def build(folder: Path, *, seed: int = 0) -> tuple[Any, Any]:
     save_processor(folder)
     torch.manual_seed(seed)
     return Qwen2_5_VLForConditionalGeneration(build_config(tokenizer)), tokenizer
+
+
+def vision_inputs(images: Tensor) -> dict[str, Tensor]:
+    """Merged patches, at CLIP's mean and deviation."""
+    return merged_patches(normalized(images, CLIP_MEAN, CLIP_STD))
+
+
+FAMILY = Family(
+    "gqa",
+    build,
+    vision_inputs,
+    tower=("visual",),
+    chat=QWEN_CHAT,
+    mrope=True,
+    last=("visual.merger.mlp.2",),
+)

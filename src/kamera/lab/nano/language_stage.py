@@ -64,34 +64,41 @@ def draw_batch(sampler: Sampler, layout: Layout, tokens: int) -> tuple[str, Batc
         else:
             kinds.append("item")
         rng.shuffle(questions)
-        length = 66 * len(kinds) + 50
+        length = (layout.tokens_of("item") + 2) * len(kinds) + 50
         draw = lambda: sampler.binding(kinds, questions)  # noqa: E731
     elif name == "shell":
         count, with_ball = int(rng.integers(2, 6)), bool(rng.random() < 0.9)
-        length = 18 * count + 15
+        length = (layout.tokens_of("shell") + 2) * count + 15
         draw = lambda: sampler.shell(count, with_ball)  # noqa: E731
     else:
         count = int(rng.integers(1, 6))
         at = int(rng.integers(count))
-        length = 66 * count + 15
+        length = (layout.tokens_of("needle") + 2) * count + 15
         draw = lambda: sampler.needle(count, at)  # noqa: E731
     examples: list[Example] = [draw() for _ in range(max(4, tokens // length))]
     prefix, offset = bool(rng.random() < 0.75), int(rng.integers(MAX_OFFSET))
-    return name, layout.batch(examples, prefix=prefix, offset=offset)
+    after = str(rng.choice(layout.family.chat.after))
+    return name, layout.batch(examples, prefix=prefix, offset=offset, after=after)
 
 
 def forward(model: Any, batch: Batch, *, masked: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Logits and all hidden states."""
     text = model.model.get_input_embeddings()(batch.ids)
-    level = NOISE * float(torch.rand(())) * batch.vision.std()
-    vision = batch.vision + level * torch.randn_like(batch.vision)
+    levels = batch.vision.split(text.shape[-1], dim=-1)  # type: ignore[no-untyped-call]
+    noise = NOISE * float(torch.rand(()))
+    vision, *deeper = [level + noise * level.std() * torch.randn_like(level) for level in levels]
     embeddings = text.masked_scatter(batch.is_vision[..., None], vision.to(text.dtype))
+    deepstack = {
+        "visual_pos_masks": batch.is_vision,
+        "deepstack_visual_embeds": [level.flatten(0, 1) for level in deeper],
+    }
     out = model.model.language_model(
         inputs_embeds=embeddings,
         position_ids=batch.positions,
         attention_mask=batch.question_mask() if masked else None,
         use_cache=False,
         output_hidden_states=True,
+        **(deepstack if deeper else {}),
     )
     return model.lm_head(out.last_hidden_state[batch.labels != IGNORE]), out.hidden_states
 

@@ -1,8 +1,8 @@
 """Training sequences for the language stage: windows of pooled frames, then question and answer turns.
 
 All sequences of one batch share a layout (frame kinds and question order), so nothing is padded.
-Positions are M-RoPE's, with a random start offset. Dense targets name, for the tokens of a later frame, what
-its KV should have bound from the frames before it.
+Positions are the family's, with a random start offset. Dense targets name, for the tokens of a later
+frame, what its KV should have bound from the frames before it.
 """
 
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kamera.lab.nano.family import Family
 from kamera.lab.nano.frame_pool import IGNORE
 from kamera.lab.tasks import binding, needle, readout, shell_game
 from kamera.lab.tasks.frames import Frame
@@ -33,7 +34,9 @@ class Example:
 
 @dataclass
 class Batch:
-    """Sequences of one layout: `ids`, targets `[B, S]`, `positions [3, B, S]`, `vision [B, V, hidden]`.
+    """Sequences of one layout: `ids`, targets `[B, S]`, `vision [B, V, hidden * (1 + levels)]`.
+
+    `positions` are `[3, B, S]` or `[B, S]`.
 
     `spans` are the tokens where the frames begin, where the last frame begins, and where it ends.
     """
@@ -145,85 +148,122 @@ class Sampler:
 
 
 class Layout:
-    """Turns examples of one layout into a batch."""
+    """Turns examples of one layout into a batch, in a family's chat format and positions."""
 
-    def __init__(self, tokenizer: Any, pools: dict[str, Any]) -> None:
-        self.tokenizer, self.pools = tokenizer, pools
-        ids = tokenizer.convert_tokens_to_ids
-        self.start, self.pad, self.end = (
-            ids(f"<|{name}|>") for name in ("vision_start", "image_pad", "vision_end")
-        )
+    def __init__(self, tokenizer: Any, pools: dict[str, Any], family: Family) -> None:
+        self.tokenizer, self.pools, self.family = tokenizer, pools, family
+        self.pad = tokenizer.convert_tokens_to_ids(family.chat.pad)
+        self.cache: dict[str, list[int]] = {}
 
     def encode(self, text: str) -> list[int]:
-        return list(self.tokenizer(text).input_ids)
+        if text not in self.cache:
+            self.cache[text] = list(self.tokenizer(text).input_ids) if text else []
+        return self.cache[text]
 
-    def batch(self, examples: list[Example], *, prefix: bool, offset: int) -> Batch:
-        rows = [self._one(example, prefix, offset) for example in examples]
+    def tokens_of(self, pool: str) -> int:
+        """How many merged tokens a frame of this pool has."""
+        return int(self.pools[pool].embeddings.shape[1])
+
+    def batch(self, examples: list[Example], *, prefix: bool, offset: int, after: str) -> Batch:
+        """`offset` is the first position; `after` is one of the chat format's."""
+        rows = [self._one(example, prefix, offset, after) for example in examples]
         stack = {key: torch.stack([row[key] for row in rows]) for key in rows[0]}
+        positions = stack["positions"].permute(2, 0, 1)
         return Batch(
             ids=stack["ids"],
-            positions=stack["positions"].permute(2, 0, 1),
+            positions=positions if self.family.mrope else positions[0],
             vision=stack["vision"],
             is_vision=stack["ids"] == self.pad,
             labels=stack["labels"],
             digit=stack["digit"],
             cup=stack["cup"],
             cup_depth=stack["cup_depth"],
-            spans=self._spans(examples[0], prefix),
+            spans=self._spans(examples[0], prefix, after),
         )
 
-    def _spans(self, example: Example, prefix: bool) -> tuple[int, int, int]:
-        sizes = [2 + len(self.pools[pool].embeddings[row]) for pool, row in example.rows]
-        first = len(self.encode("<|im_start|>user\n")) if prefix else 0
+    def _spans(self, example: Example, prefix: bool, after: str) -> tuple[int, int, int]:
+        wrapper = len(self.encode(self.family.chat.before)) + len(self.encode(after))
+        sizes = [wrapper + self.tokens_of(pool) for pool, _ in example.rows]
+        first = len(self.encode(self.family.chat.opening)) if prefix else 0
         return first, first + sum(sizes[:-1]), first + sum(sizes)
 
-    def _one(self, example: Example, prefix: bool, offset: int) -> dict[str, Tensor]:
-        ids: list[int] = self.encode("<|im_start|>user\n") if prefix else []
-        positions = [(offset + i,) * 3 for i in range(len(ids))]
-        labels, digit, cup, depth = ([IGNORE] * len(ids) for _ in range(4))
-        vision = []
-        at = offset + len(ids)
-
-        def text(tokens: list[int], targets: list[int] | None = None) -> None:
-            nonlocal at
-            ids.extend(tokens)
-            positions.extend((at + i,) * 3 for i in range(len(tokens)))
-            at += len(tokens)
-            labels.extend(targets or [IGNORE] * len(tokens))
-            for column in (digit, cup, depth):
-                column.extend([IGNORE] * (len(tokens)))
-
-        for number, ((pool, row), (kind, target)) in enumerate(
+    def _one(self, example: Example, prefix: bool, offset: int, after: str) -> dict[str, Tensor]:
+        chat = self.family.chat
+        row = _Row(offset, self.pad, self.family.mrope)
+        if prefix:
+            row.text(self.encode(chat.opening))
+        for number, ((pool, index), dense) in enumerate(
             zip(example.rows, example.dense, strict=True)
         ):
-            features = self.pools[pool].embeddings[row]
-            side = int(len(features) ** 0.5)
-            text([self.start])
-            vision.append(features)
-            ids.extend([self.pad] * len(features))
-            positions.extend((at, at + h, at + w) for h in range(side) for w in range(side))
-            at += side
-            labels.extend([IGNORE] * len(features))
-            digit.extend([target if kind == "digit" else IGNORE] * len(features))
-            cup.extend([target if kind == "cup" else IGNORE] * len(features))
-            depth.extend([number] * len(features))
-            text([self.end])
-            for column, name in ((digit, "digit"), (cup, "cup")):
-                if kind == name:
-                    column[-1] = target
-            depth[-1] = number
+            row.text(self.encode(chat.before))
+            row.frame(self.pools[pool].embeddings[index], dense, number)
+            row.text(self.encode(after))
+            row.close_frame(dense, number)
         for turn, (question, answer) in enumerate(example.turns):
-            opening = "<|im_end|>\n<|im_start|>user\n" if turn else ""
-            text(self.encode(f"{opening}{question}<|im_end|>\n<|im_start|>assistant\n"))
-            said = self.encode(f"{answer}<|im_end|>")
-            labels[-1] = said[0]
-            text(said[:1], said[1:])
+            row.text(self.encode(f"{chat.turn if turn else ''}{question}{chat.answer}"))
+            row.answer(self.encode(f"{answer}{chat.end}"))
+        return row.tensors()
+
+
+class _Row:
+    """One sequence as it grows, token by token."""
+
+    def __init__(self, offset: int, pad: int, mrope: bool) -> None:
+        self.pad, self.mrope, self.at = pad, mrope, offset
+        self.ids: list[int] = []
+        self.positions: list[tuple[int, int, int]] = []
+        self.vision: list[Tensor] = []
+        self.labels: list[int] = []
+        self.digit: list[int] = []
+        self.cup: list[int] = []
+        self.depth: list[int] = []
+
+    def text(self, tokens: list[int]) -> None:
+        self.ids.extend(tokens)
+        self.positions.extend((self.at + i,) * 3 for i in range(len(tokens)))
+        self.at += len(tokens)
+        for column in (self.labels, self.digit, self.cup, self.depth):
+            column.extend([IGNORE] * len(tokens))
+
+    def frame(self, features: Tensor, dense: tuple[str, int], number: int) -> None:
+        kind, target = dense
+        count = len(features)
+        self.vision.append(features)
+        self.ids.extend([self.pad] * count)
+        if self.mrope:
+            side = int(count**0.5)
+            cells = [(self.at, self.at + h, self.at + w) for h in range(side) for w in range(side)]
+            self.positions.extend(cells)
+            self.at += side
+        else:
+            self.positions.extend((self.at + i,) * 3 for i in range(count))
+            self.at += count
+        self.labels.extend([IGNORE] * count)
+        self.digit.extend([target if kind == "digit" else IGNORE] * count)
+        self.cup.extend([target if kind == "cup" else IGNORE] * count)
+        self.depth.extend([number] * count)
+
+    def close_frame(self, dense: tuple[str, int], number: int) -> None:
+        """The frame's last token, whatever it is, is asked too."""
+        kind, target = dense
+        for column, name in ((self.digit, "digit"), (self.cup, "cup")):
+            if kind == name:
+                column[-1] = target
+        self.depth[-1] = number
+
+    def answer(self, said: list[int]) -> None:
+        """The answer's token, asked of the token before it, and what ends it, asked of the answer."""
+        self.labels[-1] = said[0]
+        self.text(said[:1])
+        self.labels[-1] = said[1]
+
+    def tensors(self) -> dict[str, Tensor]:
         return {
-            "ids": torch.tensor(ids),
-            "positions": torch.tensor(positions),
-            "vision": torch.cat(vision),
-            "labels": torch.tensor(labels),
-            "digit": torch.tensor(digit),
-            "cup": torch.tensor(cup),
-            "cup_depth": torch.tensor(depth),
+            "ids": torch.tensor(self.ids),
+            "positions": torch.tensor(self.positions),
+            "vision": torch.cat(self.vision),
+            "labels": torch.tensor(self.labels),
+            "digit": torch.tensor(self.digit),
+            "cup": torch.tensor(self.cup),
+            "cup_depth": torch.tensor(self.depth),
         }

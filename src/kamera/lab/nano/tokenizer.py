@@ -1,5 +1,6 @@
-"""A byte-level BPE tokenizer with the Qwen family's special tokens, trained on the tasks' own text."""
+"""Byte-level BPE tokenizers with a family's special tokens, trained on the tasks' own text."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ SPECIAL_TOKENS = (
     "<|image_pad|>",
     "<|video_pad|>",
 )
+"""The Qwen family's."""
 
 CHAT_TEMPLATE = (
     "{%- for message in messages -%}"
@@ -38,7 +40,7 @@ CHAT_TEMPLATE = (
     "{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
 )
-"""Turns as the family writes them, without a default system turn."""
+"""Turns as the Qwen family writes them, without a default system turn."""
 
 SENTENCES = (
     "what color is the shape?",
@@ -57,10 +59,9 @@ SENTENCES = (
 )
 
 
-def build_tokenizer(folder: Path) -> Any:
-    """Train, save into `folder`, and return the family's fast tokenizer (about 500 tokens)."""
+def train_backend(words: Sequence[str] = ()) -> Any:
+    """A byte-level BPE of 480 tokens in which each answer, and each of `words`, is one."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import Qwen2TokenizerFast
 
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -70,10 +71,24 @@ def build_tokenizer(folder: Path) -> Any:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    corpus = [*SENTENCES, *(word for answer in ANSWERS for word in (answer, f" {answer}"))]
-    backend.train_from_iterator(corpus * 8, trainer)
+    answers = (word for answer in ANSWERS for word in (answer, f" {answer}"))
+    backend.train_from_iterator([*SENTENCES, *answers, *words] * 8, trainer)
+    return backend
+
+
+def save_tokenizer(tokenizer: Any, folder: Path) -> Any:
+    """Save into `folder`, made if need be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save_pretrained(folder)
+    return tokenizer
+
+
+def build_tokenizer(folder: Path) -> Any:
+    """Train, save into `folder`, and return the Qwen family's fast tokenizer (about 500 tokens)."""
+    from transformers import Qwen2TokenizerFast
+
     tokenizer = Qwen2TokenizerFast(
-        tokenizer_object=backend,
+        tokenizer_object=train_backend(),
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
         unk_token=None,
@@ -81,6 +96,31 @@ def build_tokenizer(folder: Path) -> Any:
         chat_template=CHAT_TEMPLATE,
         model_max_length=32768,
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.save_pretrained(folder)
-    return tokenizer
+    return save_tokenizer(tokenizer, folder)
+
+
+def build_plain_tokenizer(
+    folder: Path,
+    *,
+    special: Sequence[str],
+    words: Sequence[str],
+    chat_template: str,
+    bos: str,
+    eos: str,
+    unk: str,
+    pad: str,
+) -> Any:
+    """The same for a family whose tokenizer has no class of its own: no token is added to a text."""
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=train_backend(words),
+        bos_token=bos,
+        eos_token=eos,
+        unk_token=unk,
+        pad_token=pad,
+        additional_special_tokens=list(special),
+        chat_template=chat_template,
+        model_max_length=32768,
+    )
+    return save_tokenizer(tokenizer, folder)

@@ -13,14 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from kamera.lab.nano.family import Family
 from kamera.lab.nano.frame_pool import HEADS, IGNORE, FramePool
-
-
-def embed(model: Any, pool: FramePool, rows: Tensor) -> Tensor:
-    """Vision embeddings `[frames, tokens, hidden]` of these rows of the pool."""
-    pixels, grid = pool.batch(rows)
-    features = model.model.get_image_features(pixels, grid).pooler_output
-    return torch.stack(list(features))
 
 
 def loss_and_hits(
@@ -57,12 +51,15 @@ class Phase:
     rate: float
 
 
-def train_vision(model: Any, phases: list[Phase], held_out: FramePool, *, seed: int) -> None:
+def train_vision(
+    model: Any, family: Family, phases: list[Phase], held_out: FramePool, *, seed: int
+) -> None:
     """Train the tower in place; prints loss and held-out accuracy as it goes."""
     torch.manual_seed(seed)
     hidden = model.config.text_config.hidden_size
     heads = nn.ModuleDict({name: nn.Linear(hidden, count) for name, count in HEADS.items()})
-    parameters = [*model.model.visual.parameters(), *heads.parameters()]
+    tower = [p for module in family.tower_modules(model) for p in module.parameters()]
+    parameters = [*tower, *heads.parameters()]
     optimizer = torch.optim.AdamW(parameters, betas=(0.9, 0.98), weight_decay=0.05)
     start = time.monotonic()
     for number, phase in enumerate(phases):
@@ -71,16 +68,18 @@ def train_vision(model: Any, phases: list[Phase], held_out: FramePool, *, seed: 
             for group in optimizer.param_groups:
                 group["lr"] = phase.rate * min(1.0, step / 50) * (0.02 + 0.98 * cosine)
             turn = step % len(phase.pools)
-            pool, rows = phase.pools[turn], None
+            pool = phase.pools[turn]
             rows = torch.randint(len(pool.frames), (phase.counts[turn],))
             labels = {k: v[rows] for k, v in pool.labels.items()}
-            loss, _ = loss_and_hits(heads, embed(model, pool, rows), labels)
+            loss, _ = loss_and_hits(heads, family.embed(model, pool.images[rows]), labels)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(parameters, 1.0)
             optimizer.step()
             if step % 100 == 99:
-                report = " ".join(f"{k} {v:.3f}" for k, v in check(model, heads, held_out).items())
+                report = " ".join(
+                    f"{k} {v:.3f}" for k, v in check(model, family, heads, held_out).items()
+                )
                 clock = f"{time.monotonic() - start:.0f}s loss {float(loss.detach()):.3f}"
                 print(
                     f"vision {number}:{step + 1}/{phase.steps} {clock} | test {report}", flush=True
@@ -88,8 +87,10 @@ def train_vision(model: Any, phases: list[Phase], held_out: FramePool, *, seed: 
 
 
 @torch.no_grad()
-def check(model: Any, heads: nn.ModuleDict, held_out: FramePool) -> dict[str, float]:
+def check(
+    model: Any, family: Family, heads: nn.ModuleDict, held_out: FramePool
+) -> dict[str, float]:
     """Accuracy by label on held-out frames."""
     rows = torch.randint(len(held_out.frames), (96,))
     labels = {k: v[rows] for k, v in held_out.labels.items()}
-    return loss_and_hits(heads, embed(model, held_out, rows), labels)[1]
+    return loss_and_hits(heads, family.embed(model, held_out.images[rows]), labels)[1]
