@@ -1,6 +1,7 @@
 """Every field of every key counts; the same key is the same in every process."""
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -246,18 +247,56 @@ def checkpoint(folder: Path) -> Path:
     (folder / "config.json").write_bytes(b"{}")
     (folder / "model-1.safetensors").write_bytes(b"one")
     (folder / "model-2.safetensors").write_bytes(b"two")
+    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     return folder
 
 
 def test_a_copy_of_a_checkpoint_has_its_digest(tmp_path: Path) -> None:
     one, two = checkpoint(tmp_path / "one"), checkpoint(tmp_path / "two")
     os.utime(two / "config.json", (0, 0))
-    (two / "model-2.safetensors").rename(two / "weights.safetensors")
+    (two / "other.safetensors").write_bytes(b"what no loader takes")
     assert (
         weights_digest(one)
         == weights_digest(str(two))
-        == "3640dee078a33cbb299eccb82c1dbd9c8496aba1580469e5c0461c8a9d322206"
+        == "a8d4750385df22bf3bbbf0ffb09a9c9d894d8f4224b54a738a890d780c94b653"
     )
+
+
+def test_files_that_change_places_change_the_digest(tmp_path: Path) -> None:
+    folder = checkpoint(tmp_path / "one")
+    before = weights_digest(folder)
+    (folder / "model-1.safetensors").write_bytes(b"two")
+    (folder / "model-2.safetensors").write_bytes(b"one")
+    assert weights_digest(folder) != before
+
+
+def test_another_index_over_the_same_shards_is_another_checkpoint(tmp_path: Path) -> None:
+    folder = checkpoint(tmp_path / "one")
+    before = weights_digest(folder)
+    index = {"weight_map": {"b": "model-1.safetensors", "a": "model-2.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert weights_digest(folder) != before
+
+
+def test_a_single_file_comes_before_an_index_as_in_the_loaders(tmp_path: Path) -> None:
+    folder = checkpoint(tmp_path / "one")
+    (folder / "model.safetensors").write_bytes(b"one")
+    before = weights_digest(folder)
+    (folder / "model-1.safetensors").write_bytes(b"six")
+    assert weights_digest(folder) == before
+    (folder / "model.safetensors").write_bytes(b"six")
+    assert weights_digest(folder) != before
+
+
+@pytest.mark.parametrize(
+    "index", ["[]", "{", '{"weight_map": {}}', '{"weight_map": {"a": "gone"}}']
+)
+def test_an_index_that_names_no_whole_set_of_shards_is_refused(tmp_path: Path, index: str) -> None:
+    folder = checkpoint(tmp_path / "one")
+    (folder / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(ConfigError, match=r"index\.json"):
+        weights_digest(folder)
 
 
 @pytest.mark.parametrize("name", ["config.json", "model-1.safetensors", "model-2.safetensors"])

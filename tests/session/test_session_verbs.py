@@ -571,3 +571,34 @@ def test_a_text_span_is_admitted_as_a_chunk_and_moves_like_an_image(
     assert error(session) < EXACT
     with pytest.raises(ConfigError, match="tenant"):
         session.admit(engine.text_chunk("a note", tenant="them"))
+
+
+def test_a_tail_that_is_no_text_of_this_engine_is_refused(
+    open_session: Any, picture: Any, engine: HFEngine, bf16_engine: HFEngine
+) -> None:
+    session = open_session()
+    session.admit(shown(picture, "a"))
+    for tail in (
+        engine.image_chunk(shown(picture, "b")),
+        bf16_engine.text_chunk("?"),
+        engine.text_chunk("?", tenant="them"),
+    ):
+        with pytest.raises(ConfigError, match="expected"):
+            session.generate(tail)
+    assert session.generate(engine.text_chunk("?"), max_new_tokens=1).token_ids
+
+
+def test_a_question_that_the_template_puts_in_front_of_the_images_is_refused(
+    open_session: Any, picture: Any, engine: HFEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pinned prefix would hold another question, and the tail none."""
+    monkeypatch.setattr(
+        engine.tokenizer,
+        "chat_template",
+        "{% for p in messages[0]['content'] if p['type'] == 'text' %}{{ p['text'] }}{% endfor %}"
+        "<|vision_start|><|image_pad|><|vision_end|> answer:",
+    )
+    session = open_session()
+    session.admit(shown(picture, "a"))
+    with pytest.raises(ConfigError, match="prefix"):
+        session.ask("what color is the shape?")

@@ -178,11 +178,22 @@ class Session:
         Raises:
             ConfigError: the question holds vision wrappers, or max_new_tokens isn't positive.
         """
-        _, tail = self.engine.frame(question, tenant=self.settings.tenant)
+        prefix, tail = self.engine.frame(question, tenant=self.settings.tenant)
+        if prefix != self._prefix:
+            raise ConfigError(
+                f"The chat template writes another prefix for the question {question!r:.80} than the one "
+                "that is pinned: expected the question behind the images alone. Use `generate` with a "
+                "tail of your own."
+            )
         return self.generate(tail, max_new_tokens=max_new_tokens)
 
     def generate(self, tail: Chunk, *, max_new_tokens: int = 16) -> Answer:
-        """`ask`, for a tail that the caller made."""
+        """`ask`, for a tail that the caller made.
+
+        Raises:
+            ConfigError: a tail that isn't a text that this session's engine made for its tenant.
+        """
+        self._own(tail)
         outcome = self._carry_out("ask", self.window)
         clock = time.perf_counter()
         if self._context is None and self._placed:

@@ -20,6 +20,9 @@ from kamera.identity import MediaIdentity
 
 Samples = Float32[npt.NDArray[np.float32], " samples"]
 
+LOUDEST = 2.0
+"""Samples of [-1, 1] that a resampler let overshoot stay well below; integers taken for floats lie above."""
+
 
 @dataclass(frozen=True, eq=False)
 class Audio:
@@ -98,6 +101,11 @@ def read_samples(audio: Audio) -> tuple[Samples, int]:
         )
     if not len(source) or not np.isfinite(source).all():
         raise ConfigError("Invalid samples: expected at least one, all finite")
+    loudest = float(np.abs(source).max())
+    if loudest > LOUDEST:
+        raise ConfigError(
+            f"Samples up to {loudest:.4g}: expected them in [-1, 1]; divide 16-bit integers by 32768"
+        )
     return source, audio.sampling_rate
 
 

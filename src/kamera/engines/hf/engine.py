@@ -27,6 +27,9 @@ from kamera.identity import MEDIA_KINDS, ChunkKey, MediaIdentity, ModelKey
 from kamera.positions import text_layout
 from kamera.rope import Rope
 
+CONTENT = "\ue000"
+"""Stands for a user's words in a template: a private-use character, which no template writes."""
+
 
 class HFEngine:
     """A loaded model, its tokenizer and its processors. See `kamera.engines.contract`."""
@@ -114,20 +117,32 @@ class HFEngine:
                 holds a marker.
         """
         check_text(question)
-        content: list[dict[str, Any]] = [{"type": "text", "text": question}]
-        if self.family.modalities:
-            content.insert(0, {"type": self.family.modalities[0].kind})
+        if not self.family.modalities:
+            return self._frame_text(question, tenant)
+        content = [{"type": self.family.modalities[0].kind}, {"type": "text", "text": question}]
         pieces = split_ids(
             self._rendered_ids([{"role": "user", "content": content}]), self._markers
         )
         kinds = [kind for kind, _ in pieces]
-        if kinds[-1] != "text" or len(kinds) - kinds.count("text") != len(content) - 1:
+        if kinds[-1] != "text" or len(kinds) - kinds.count("text") != 1:
             raise ConfigError(
                 f"Can't frame the question {question!r:.80}: expected the chat template to write one "
                 f"marker for one media item and text behind it, got pieces of {kinds}"
             )
         prefix = self._text_chunk(pieces[0][1], tenant) if len(pieces) == 3 else None
         return prefix, self._text_chunk(pieces[-1][1], tenant)
+
+    def _frame_text(self, question: str, tenant: str | None) -> tuple[Chunk | None, Chunk]:
+        """The frame of a text model: what stands before the user's words, and they with what follows."""
+        rendered = render(self.tokenizer, [{"role": "user", "content": CONTENT}])
+        before, found, after = rendered.partition(CONTENT)
+        if not found:
+            raise ConfigError(
+                f"Can't frame the question {question!r:.80}: the chat template leaves the user's words out"
+            )
+        start = encode(self.tokenizer, before)
+        prefix = self._text_chunk(start, tenant) if start else None
+        return prefix, self._text_chunk(self._plain_ids(question + after), tenant)
 
     def text_chunk(self, text: str, *, tenant: str | None = None) -> Chunk:
         """A run of text; special tokens in it are read as such, but for those of media.
@@ -169,8 +184,8 @@ class HFEngine:
         modality = self.family.modality(kind)
         if modality is None:
             raise ConfigError(
-                f"No {kind} in {self.family.model_type}: expected one of "
-                f"{[m.kind for m in self.family.modalities]}"
+                f"{self.family.model_type} takes no {kind}: expected "
+                f"{' or '.join(m.kind for m in self.family.modalities) or 'text: engine.text_chunk(...)'}"
             )
         processor = self.processors.get(kind)
         if processor is None:
@@ -216,6 +231,11 @@ class HFEngine:
         self, tail: Chunk, *, start: int, context: ChunkKV | None, max_new_tokens: int
     ) -> Generated:
         """Prefill the tail behind `context` and decode greedily, positions given explicitly."""
+        if tail.media is not None or tail.key.model != self._model_key:
+            raise ConfigError(
+                f"The tail {tail.digest[:12]} is a {tail.key.kind} chunk of "
+                f"{tail.key.model.model_type!r}: expected a text that this engine made"
+            )
         if type(max_new_tokens) is not int or max_new_tokens < 1:
             raise ConfigError(f"Invalid max_new_tokens: expected at least 1, got {max_new_tokens}")
         clock = time.perf_counter()

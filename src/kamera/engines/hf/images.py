@@ -75,6 +75,8 @@ def to_rgb(image: Image.Image) -> tuple[Image.Image, dict[str, Any]]:
     Raises:
         ValueError, OSError, SyntaxError: pixels that can't be decoded, or of no known range.
     """
+    if not min(image.size):
+        raise ValueError("it has no pixel")
     orientation = int(image.getexif().get(EXIF_ORIENTATION, 1) or 1)
     upright, alpha = _opaque(_upright(image, orientation))
     return upright, {

@@ -20,11 +20,23 @@ from transformers import (
 
 from kamera.engines.hf.backbone import Backbone
 from kamera.engines.hf.families import family_of
+from kamera.engines.hf.family import Family
 from kamera.engines.hf.kimi_images import Kimi_K25ImageProcessorPil
 from kamera.engines.hf.modality import Modality
 from kamera.engines.hf.video_processor import VideoProcessor, read_settings
-from kamera.errors import ConfigError, UnsupportedModelError
+from kamera.errors import ConfigError, KameraError, UnsupportedModelError
 from kamera.support import read_config
+
+_LOADING = (
+    ValueError,
+    OSError,
+    KeyError,
+    AttributeError,
+    ImportError,
+    RuntimeError,
+    SafetensorError,
+)
+"""What Transformers raises for files that it can't load: an ImportError for a quantizer that isn't there."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +67,12 @@ def load(folder: str | Path, *, dtype: str, device: str) -> Checkpoint:
     family = family_of(read_config(path))
     _check_readable(path)
     try:
-        model_class = getattr(transformers, family.model_class)
-        model = model_class.from_pretrained(path, dtype=dtype)
+        model = _model(path, family, dtype)
         tokenizer = _tokenizer(path)
         processors = {modality.kind: _processor(modality, path) for modality in family.modalities}
-    except (ValueError, OSError, KeyError, AttributeError, SafetensorError) as error:
+    except KameraError:
+        raise
+    except _LOADING as error:
         raise ConfigError(f"Can't load the checkpoint in {path}: {error}") from error
     try:
         model = model.to(device)
@@ -68,6 +81,26 @@ def load(folder: str | Path, *, dtype: str, device: str) -> Checkpoint:
             f"Can't use the device {device!r}: {str(error).splitlines()[0]}"
         ) from error
     return Checkpoint(Backbone(model, family), tokenizer, processors, path)
+
+
+def _model(path: Path, family: Family, dtype: str) -> Any:
+    """The model with every tensor from the file: what is missing would be drawn at random."""
+    if (path / "adapter_config.json").is_file():
+        raise ConfigError(
+            f"An adapter lies in {path}: expected a whole checkpoint; merge it into its model first"
+        )
+    model_class = getattr(transformers, family.model_class)
+    model, info = model_class.from_pretrained(
+        path, dtype=dtype, use_safetensors=True, output_loading_info=True
+    )
+    lost = sorted(map(str, (*info["missing_keys"], *info["mismatched_keys"])))
+    if lost:
+        raise ConfigError(
+            f"The weights in {path} lack {len(lost)} tensors of {family.model_class}, or have them in "
+            f"another shape, the first {lost[0]}: expected all of them; the checkpoint is damaged, or of "
+            "another class"
+        )
+    return model
 
 
 def _check_readable(path: Path) -> None:

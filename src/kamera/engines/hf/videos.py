@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,9 @@ from kamera.engines.hf.images import open_image, processor_settings, to_rgb
 from kamera.engines.hf.modality import Modality
 from kamera.errors import ConfigError
 from kamera.identity import MediaIdentity
+
+SLOWEST, FASTEST = 1e-3, 1e3
+"""Frames per second. Slower ones would move the position counter by more than a model has positions."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,10 @@ class Video:
                 "A video file isn't decoded: sample its frames and name their rate."
             )
         number = isinstance(fps, int | float) and not isinstance(fps, bool)
-        if not number or not math.isfinite(fps) or fps <= 0:
+        if not number or not SLOWEST <= fps <= FASTEST:
             raise ConfigError(
-                f"Invalid fps: expected the frames' rate per second, a positive number, got {fps!r}"
+                f"Invalid fps: expected the frames' rate per second, a number from {SLOWEST} to "
+                f"{FASTEST}, got {fps!r:.80}"
             )
         return cls(tuple(frames), float(fps))
 
