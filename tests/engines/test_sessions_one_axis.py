@@ -58,3 +58,22 @@ def test_media_tokens_in_a_text_are_refused(tmp_path: Path, name: str) -> None:
         token = session.engine.family.modalities[0].token
         with pytest.raises(ConfigError, match=r"marker|Media token"):
             session.ask(f"what is {token} here?")
+
+
+def test_a_text_model_has_its_start_and_turn_header_in_front_of_the_chunks(tmp_path: Path) -> None:
+    with Session.open(build("llama", tmp_path / "llama"), rank=FULL) as session:
+        engine = session.engine
+        prefix, tail = engine.frame(QUESTION)
+        rendered = engine.tokenizer.apply_chat_template(
+            [{"role": "user", "content": QUESTION}], tokenize=False, add_generation_prompt=True
+        )
+        before, after = rendered.split(QUESTION)
+        start = engine.tokenizer.bos_token  # the template writes none, so that it is added
+        assert engine.tokenizer.decode(prefix.key.token_ids) == start + before
+        assert engine.tokenizer.decode(tail.key.token_ids) == QUESTION + after
+        for number, text in enumerate(("A frame, a page.", "An image and a text.", "describe it")):
+            session.admit(engine.text_chunk(text), name=f"n{number}")
+        session.reorder(["n2", "n0", "n1"])
+        assert error(session) <= EXACT_KL
+        with pytest.raises(ConfigError, match="text_chunk"):
+            session.admit("picture.png")
