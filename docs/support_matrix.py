@@ -3,9 +3,11 @@
 A test compares.
 """
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
+import kamera
 from kamera.support import FAMILIES, SERVED, Family, Verdict, examine
 from kamera.support.ranges import ranges
 from kamera.support.texts import TEXTS
@@ -62,7 +64,18 @@ def _served() -> Iterable[str]:
             _rope(family, verdict),
             _modalities(family),
         )
-        yield f"| {' | '.join(cells)} | {family.tested} | {family.example} |"
+        yield f"| {' | '.join(cells)} | {_tested(kind, family)} | {family.example} |"
+
+
+def _tested(kind: str, family: Family) -> str:
+    """The row's own, and the packaged models of this type."""
+    trained = [
+        name
+        for name in kamera.packaged_models()
+        if json.loads((kamera.packaged_model(name) / "config.json").read_text())["model_type"]
+        == kind
+    ]
+    return "; ".join((family.tested, *(f"the trained {name}" for name in trained)))
 
 
 def _refused(kind: str) -> Iterable[str]:

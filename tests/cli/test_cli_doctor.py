@@ -122,6 +122,52 @@ def test_a_name_with_markup_is_shown_as_it_is(tmp_path: Path) -> None:
     assert "[red]x[/]: refused" in result.stdout
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "\x1b[31mred"},
+        {"model_type": "\ud800"},
+        {"model_type": "a\u202eb\rc\x07"},
+        {"model_type": "llava", "text_config": {"model_type": "\x1b]0;title\x07"}},
+        {**QWEN, "num_hidden_layers": 1, "layer_types": ["\x1b[2J"]},
+        {**QWEN, "quantization_config": {"quant_method": "\x1b[2J"}},
+        {**QWEN, "rope_scaling": {"type": "\x1b[2J"}},
+        {**QWEN, "architectures": ["\x1b[2J"]},
+        {**QWEN, "hidden_size": "\x1b[2J"},
+        {**QWEN, "dtype": "\x1b[2J"},
+        {"model_type": "gemma4", "per_layer_config": {"\x1b[2J": 3}},
+        {"model_type": "llava", "vision_config": {"model_type": "\x1b[2J"}},
+    ],
+)
+@pytest.mark.parametrize("args", [(), ("--json",)])
+def test_nothing_from_a_config_steers_the_terminal(
+    config: dict[str, Any], args: tuple[str, ...], tmp_path: Path
+) -> None:
+    result = doctor(config, tmp_path, *args)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert all(line.isprintable() for line in result.output.split("\n"))
+    result.output.encode()
+
+
+@pytest.mark.parametrize("args", [(), ("--json",)])
+def test_an_absurd_size_is_one_line_that_names_the_key(
+    args: tuple[str, ...], tmp_path: Path
+) -> None:
+    result = doctor({**QWEN, "hidden_size": 10**3999}, tmp_path, *args)
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Error: Invalid hidden_size in the config: expected an integer from 1")
+    assert len(line) < 200
+
+
+def test_thousands_of_layer_types_fit_a_screen(tmp_path: Path) -> None:
+    kinds = [f"new_{i}" for i in range(9_999)]
+    result = doctor({**QWEN, "num_hidden_layers": 9_999, "layer_types": kinds}, tmp_path)
+    assert result.exit_code == 1
+    assert len(result.stdout.splitlines()) < 50
+    assert "1 new_5 and 9,993 more types" in result.stdout
+
+
 def test_the_packaged_model_is_supported() -> None:
     result = CliRunner().invoke(app, ["doctor", str(kamera.packaged_model()), "--json"])
     assert result.exit_code == 0, result.output

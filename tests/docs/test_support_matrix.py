@@ -1,10 +1,12 @@
 """docs/support.md shows what the rows decide, each model type once."""
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 from types import ModuleType
 
+import kamera
 from kamera.support import FAMILIES, SERVED, examine
 
 ROOT = Path(__file__).parents[2]
@@ -53,4 +55,11 @@ def test_what_cannot_be_served_is_so_by_its_own_config() -> None:
 def test_every_row_says_what_it_was_tested_on() -> None:
     rows = [line for line in TEXT.splitlines() if line.startswith("| `")][: len(SERVED)]
     for row, family in zip(rows, SERVED.values(), strict=True):
-        assert f"| {family.tested} |" in row
+        assert f"| {family.tested}" in row
+
+
+def test_every_packaged_model_stands_in_its_family_s_row() -> None:
+    for name in kamera.packaged_models():
+        kind = json.loads((kamera.packaged_model(name) / "config.json").read_text())["model_type"]
+        (row,) = [line for line in TEXT.splitlines() if line.startswith(f"| `{kind}` |")]
+        assert f"the trained {name}" in row

@@ -1,6 +1,7 @@
 """The rules behind the rows: layers, schemes, language models, contradictions, quantized weights."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -261,6 +262,48 @@ def test_a_talker_is_never_taken_for_the_thinker() -> None:
     [
         ({}, "expected model_type"),
         ({"model_type": 3}, "expected model_type"),
+        ({"model_type": "x" * 10_000}, "Invalid model_type .* at most 200 characters"),
+        (llama(hidden_size=10**3999), "Invalid hidden_size .* got 1000.*"),
+        (llama(hidden_size=10**5000), "Invalid hidden_size .* got int of too many digits"),
+        (llama(head_dim=2**40 + 1), "Invalid head_dim in the config: expected an integer from 1"),
+        (llama(num_experts=10**3999), "Invalid num_experts"),
+        (
+            llama(
+                rope_scaling={"rope_type": "dynamic", "factor": 2.0},
+                max_position_embeddings=10**3999,
+            ),
+            "Invalid max_position_embeddings",
+        ),
+        (llama(rope_theta=1e19), "Invalid rope_theta .* at most 1e18"),
+        ({"model_type": "glm4v", "partial_rotary_factor": 1e299}, "Invalid partial_rotary_factor"),
+        (
+            {"model_type": "qwen2_vl", "rope_scaling": {"mrope_section": [10**3999, 1, 1]}},
+            "Invalid mrope_section",
+        ),
+        (
+            {
+                "model_type": "qwen3_vl",
+                "vision_config": {"deepstack_visual_indexes": [-(10**3999)]},
+            },
+            "Invalid deepstack_visual_indexes",
+        ),
+        (llama(layer_types=["x" * 201] * 4), "Invalid layer_types .* at most 200 characters"),
+        (llama(architectures="LlamaForCausalLM"), "Invalid architectures .* a list of names"),
+        (llama(quantization_config={"quant_method": "q" * 201}), "Invalid quant_method"),
+        (llama(dtype="f" * 201), "Invalid dtype"),
+        (llama(rope_scaling={"rope_type": "r" * 201}), "Invalid rope_type"),
+        ({"model_type": "llava", "text_config": {"model_type": "t" * 201}}, "Invalid model_type"),
+        (
+            {"model_type": "llama4", "text_config": {"no_rope_layers": [1] * 9}},
+            "one for each of the 48",
+        ),
+        (
+            {
+                "model_type": "minimax_m3_vl",
+                "sparse_attention_config": {"sparse_attention_freq": [1]},
+            },
+            "Invalid sparse_attention_freq: expected one for each of the 60",
+        ),
         (llama(num_hidden_layers="many"), "Invalid num_hidden_layers"),
         (llama(num_hidden_layers=0), "Invalid num_hidden_layers"),
         (llama(num_hidden_layers=10**9), "Invalid num_hidden_layers: expected at most"),
@@ -283,6 +326,79 @@ def test_a_talker_is_never_taken_for_the_thinker() -> None:
 def test_a_value_that_cannot_be_is_a_clear_error(config: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         examine(config)
+
+
+BASES = ("llama", "qwen2", "gemma3", "kimi_k25", "qwen3_vl", "qwen3_omni_moe", "glm4v", "llama4")
+ABSURD = {
+    "4000 digits": 10**3999,
+    "5001 digits": 10**5000,
+    "below 0": -(10**3999),
+    "2**63": 2**63,
+    "1e308": 1e308,
+}
+
+
+def told(config: dict[str, Any]) -> str:
+    """The error; empty where a verdict could be made, and shown."""
+    try:
+        verdict = examine(config)
+        verdict.explain()
+        json.dumps(verdict.to_json(), allow_nan=False)
+        verdict.patch_bytes(16, 1024)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("name", ABSURD)
+@pytest.mark.parametrize("kind", BASES)
+def test_an_absurd_number_under_any_key_gives_a_verdict_or_names_the_key(
+    kind: str, name: str
+) -> None:
+    for key in KEYS:
+        for nested in ("", "text_config", "rope_scaling"):
+            if key == "model_type" and not nested:
+                continue
+            part = {key: ABSURD[name]}
+            error = told({"model_type": kind, **({nested: part} if nested else part)})
+            assert not error or f"{key} in the config: expected" in error
+            assert len(error) < 300
+
+
+def test_thousands_of_layer_types_are_summed_up() -> None:
+    kinds = [f"new_{i}" for i in range(9_999)]
+    verdict = examine(llama(num_hidden_layers=9_999, layer_types=kinds))
+    whats = [reason.what for reason in verdict.reasons]
+    assert whats == [
+        "1 of 9999 layers: new_0, 0",
+        "1 of 9999 layers: new_1, 1",
+        "1 of 9999 layers: new_2, 2",
+        "9996 of 9999 layers: 9,996 more types, 3-9998",
+    ]
+    assert sum(len(blocked.layers) for blocked in verdict.blocked) == 9_999
+
+
+def test_many_runs_of_layers_are_counted() -> None:
+    kinds = ["full_attention", "linear_attention"] * 5_000
+    (reason,) = examine(llama(num_hidden_layers=10_000, layer_types=kinds)).reasons
+    assert reason.what.endswith(", 75, 77, 79 and 4,960 more")
+
+
+def test_a_long_list_of_indices_is_looked_up_not_searched() -> None:
+    """10,000 layers sought in a list of 100,000 are 10^9 comparisons, of 10 ns or so: far above the bound."""
+    text = {"model_type": "lfm2", "num_hidden_layers": 10_000, "full_attn_idxs": [-1] * 100_000}
+    started = time.process_time()
+    examine({"model_type": "lfm2_vl", "text_config": text})
+    assert time.process_time() - started < 4
+
+
+def test_names_from_a_config_are_told_with_escapes() -> None:
+    layers = ["\x1b[31mred", "full_attention", "full_attention", "full_attention"]
+    line = examine(llama(layer_types=layers)).explain()
+    assert "\\x1b[31mred" in line
+    verdict = examine(llama(quantization_config={"quant_method": "\x1b[2J"}))
+    for text in (line, *verdict.notes, examine({"model_type": "\ud800"}).explain()):
+        assert text.isprintable()
 
 
 def test_ranges_are_runs() -> None:

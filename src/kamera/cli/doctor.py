@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 from rich import box
 from rich.console import Console
-from rich.markup import escape
+from rich.markup import escape as escape_markup
 from rich.padding import Padding
 from rich.table import Table
 
 from kamera.cli.failing import clear_errors
 from kamera.support import Reason, Rope, Verdict, examine, read_config
 from kamera.support.ranges import ranges
+from kamera.support.shown import printable, shown
 
 _COLOURS = {"supported": "green", "partly": "yellow", "refused": "red"}
 _KINDS = {
@@ -25,6 +26,8 @@ _KINDS = {
 }
 _RANK, _CHUNK = 16, 1024
 """The patch whose bytes are shown: a middle rank, on a chunk of an image's size."""
+_MAX_KINDS = 6
+"""Layer types that are counted each."""
 
 
 def doctor(
@@ -61,6 +64,11 @@ def _show(verdict: Verdict, dtype: str, num_bytes: int | None, patch_bytes: int 
     console.print(_facts(verdict, dtype, num_bytes, patch_bytes))
 
 
+def escape(text: str) -> str:
+    """A text from a config as Rich may print it: no markup, and nothing that steers the terminal."""
+    return escape_markup(printable(text))
+
+
 def _reason(reason: Reason) -> Table:
     table = Table(box=box.SIMPLE, show_header=False, padding=(0, 1, 0, 0))
     table.add_column(no_wrap=True)
@@ -76,7 +84,7 @@ def _facts(verdict: Verdict, dtype: str, num_bytes: int | None, patch_bytes: int
     table.add_column(no_wrap=True)
     table.add_column()
     for key, value in _rows(verdict, dtype, num_bytes, patch_bytes):
-        table.add_row(key, escape(value))
+        table.add_row(escape(key), escape(value))
     return table
 
 
@@ -132,7 +140,7 @@ def _rope_title(rope: Rope) -> str:
 
 
 def _rope(rope: Rope) -> str:
-    axes = rope.axes if not rope.section else f"M-RoPE {rope.axes} {list(rope.section)}"
+    axes = rope.axes if not rope.section else f"M-RoPE {rope.axes} {shown(list(rope.section))}"
     dims = f"{rope.rotary_dims} of {rope.head_dim} dims"
     bound = "" if rope.max_positions is None else f", below position {rope.max_positions:,}"
     return f"{rope.scheme}, {axes}, {rope.layout}, {dims}, base {rope.base:,.0f}{bound}"
@@ -142,6 +150,8 @@ def _layers(verdict: Verdict) -> str:
     counts: dict[str, int] = {}
     for kind in verdict.layer_types:
         counts[kind] = counts.get(kind, 0) + 1
-    shown = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    shown_kinds = ", ".join(f"{count} {kind}" for kind, count in list(counts.items())[:_MAX_KINDS])
+    if len(counts) > _MAX_KINDS:
+        shown_kinds += f" and {len(counts) - _MAX_KINDS:,} more types"
     window = f", window {verdict.sliding_window:,}" if verdict.sliding_window is not None else ""
-    return f"{verdict.num_layers}: {shown}{window}"
+    return f"{verdict.num_layers}: {shown_kinds}{window}"

@@ -12,7 +12,7 @@ facts        what the language model's part says: layers, channels, rotation
 reasons      why a model is refused, or limited
 examine      puts them together
 config_file  reads a config.json
-fields       reads single values, with errors; `ranges` writes layer indices
+fields       reads single values, with errors; `ranges` writes layer indices, `shown` what a config says
 """
 
 from kamera.support.config_file import read_config

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kamera.errors import ConfigError
+from kamera.support.shown import shown
 
 MAX_BYTES = 16 * 1024 * 1024
 """No config is larger: Phi's, with its long factors, has a few kB."""
@@ -94,5 +95,5 @@ def _other_kind(config: dict[str, Any]) -> str:
     if "image_processor_type" in config or "processor_class" in config:
         return "; this is a processor's"
     if "architectures" in config:
-        return f"; it names {config['architectures']}"
+        return f"; it names {shown(config['architectures'])}"
     return ""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from kamera.errors import ConfigError
 from kamera.support.facts import Facts, facts_of, text_of
 from kamera.support.families import SERVED, Family
-from kamera.support.fields import Config, integers, section
+from kamera.support.fields import Config, count, integers, names, section, short
 from kamera.support.reasons import limits_of, notes_of, reasons_of
 from kamera.support.refused import REFUSED
+from kamera.support.shown import shown
 from kamera.support.texts import TEXTS
 from kamera.support.verdict import Status, Verdict
 
@@ -29,18 +30,22 @@ def examine(config: Config) -> Verdict:
     model_type = config.get("model_type")
     if not isinstance(model_type, str) or not model_type:
         raise ConfigError(
-            f"Invalid config: expected model_type, a name, got {model_type!r}. Is this a model's config.json?"
+            f"Invalid config: expected model_type, a name, got {shown(model_type)}. Is this a model's "
+            "config.json?"
         )
-    family = FAMILIES.get(model_type)
+    family = FAMILIES.get(short("model_type", model_type))
     outer = section(config, "thinker_config") or config
     text, text_type = text_of(outer, family, model_type)
     # Code of its own may read the same keys otherwise: no facts where its row doesn't vouch for them.
     row = TEXTS.get(text_type or "") if family is None or family.text else None
     facts = facts_of(text, row) if row is not None else Facts()
     deepstack = _deepstack(outer, family)
-    reasons = reasons_of(config, model_type, family, text, text_type, facts)
+    reasons = reasons_of(config, outer, model_type, family, text, text_type, facts)
     quantization = _quantization(config, text)
-    limits = [] if reasons else limits_of(text_type, facts, quantization)
+    limits: list[str] = []
+    if family is not None and not reasons:
+        architectures = names(config, "architectures")
+        limits = limits_of(family, text_type, facts, architectures, quantization)
     notes = [] if family is None or reasons else notes_of(family, text_type, deepstack)
     status: Status = "refused" if reasons else "partly" if limits else "supported"
     return Verdict(
@@ -76,7 +81,7 @@ def _num_experts(text: Config) -> int:
     for key in _EXPERTS:
         value = text.get(key)
         if type(value) is int and value > 0:
-            return value
+            return count(text, key)
     return 0
 
 
@@ -85,7 +90,7 @@ def _dtype(*parts: Config) -> str | None:
         for key in ("dtype", "torch_dtype"):
             value = part.get(key)
             if isinstance(value, str) and value != "auto":
-                return value.removeprefix("torch.")
+                return short(key, value).removeprefix("torch.")
     return None
 
 
@@ -93,5 +98,6 @@ def _quantization(*parts: Config) -> str | None:
     for part in parts:
         found = section(part, "quantization_config")
         if found:
-            return str(found.get("quant_method") or found.get("quant_algo") or "unknown method")
+            method = found.get("quant_method") or found.get("quant_algo") or "unknown method"
+            return short("quant_method", method) if isinstance(method, str) else shown(method)
     return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kamera.errors import ConfigError
 from kamera.support.families import Family
-from kamera.support.fields import Config, count, section
+from kamera.support.fields import Config, count, section, short
 from kamera.support.layers import FULL, SLIDING, blocked, layer_types, window
 from kamera.support.rotation import global_head_dim, head_dim, ropes
 from kamera.support.texts import ALIASES, TEXTS, TextModel
@@ -33,7 +33,8 @@ def text_of(outer: Config, family: Family | None, model_type: str) -> tuple[Conf
         nested = section(outer, key)
         if nested:
             stated = nested.get("model_type")
-            kind = stated if isinstance(stated, str) and stated else family and family.text
+            named = isinstance(stated, str) and stated
+            kind = short("model_type", named) if named else family and family.text
             return nested, ALIASES.get(kind, kind) if kind else None
     if family is not None:
         # Flat: a text model, or an early layout of a vision model.

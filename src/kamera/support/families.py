@@ -27,6 +27,8 @@ class Family:
         modalities: what is served; empty for a family that isn't.
         unserved: what the model could take besides, and Kamera doesn't serve.
         texts: other language models that are served in it.
+        towers: of a config that names its tower's type: key of the part -> the types that are tested.
+        published_as: other names of `model_class` in the `architectures` of published configs.
         served: tests hold that its KV is exact: `tested` says on what.
         kind, why, todo: of a family that isn't served; a reason that its layers give comes first.
         deepstack: vision layers whose features go to language layers, when the config lists none.
@@ -40,6 +42,8 @@ class Family:
     modalities: tuple[str, ...] = ()
     unserved: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    towers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    published_as: tuple[str, ...] = ()
     served: bool = False
     tested: str = ""
     kind: Kind = "not yet"
@@ -49,11 +53,17 @@ class Family:
     example: str = ""
     sample: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def classes(self) -> set[str]:
+        """Names in `architectures` of checkpoints that hold all of its weights."""
+        return {self.model_class, *self.published_as}
+
 
 _TINY = "tiny random models"
 _IMAGE = ("text", "image")
 _VIDEO = ("text", "image", "video")
 _ALL = ("text", "image", "video", "audio")
+_SIGLIP = {"vision_config": ("siglip_vision_model",)}
 
 
 def _served(
@@ -64,6 +74,8 @@ def _served(
     *,
     unserved: tuple[str, ...] = (),
     texts: tuple[str, ...] = (),
+    towers: Mapping[str, tuple[str, ...]] | None = None,
+    published_as: tuple[str, ...] = (),
     tested: str = _TINY,
     deepstack: int = 0,
     example: str = "",
@@ -76,6 +88,8 @@ def _served(
         modalities,
         unserved,
         texts,
+        towers or {},
+        published_as,
         served=True,
         tested=tested,
         deepstack=deepstack,
@@ -89,6 +103,7 @@ _QWEN25_OMNI = _served(
     "qwen2_5_omni_text",
     "Qwen2_5OmniThinkerForConditionalGeneration",
     _ALL,
+    published_as=("Qwen2_5OmniModel", "Qwen2_5OmniForConditionalGeneration"),
     example="Qwen/Qwen2.5-Omni-7B",
 )
 _QWEN3_OMNI = _served(
@@ -96,6 +111,7 @@ _QWEN3_OMNI = _served(
     "qwen3_omni_moe_text",
     "Qwen3OmniMoeThinkerForConditionalGeneration",
     _ALL,
+    published_as=("Qwen3OmniMoeForConditionalGeneration",),
     deepstack=3,
     example="Qwen/Qwen3-Omni-30B-A3B-Instruct",
     sample={"text_config": {"head_dim": 128}},
@@ -114,7 +130,6 @@ SERVED: dict[str, Family] = {
         "qwen2_5_vl_text",
         "Qwen2_5_VLForConditionalGeneration",
         _VIDEO,
-        tested=f"{_TINY}; the trained nano-gqa",
         example="Qwen/Qwen2.5-VL-7B-Instruct",
     ),
     "qwen3_vl": _served(
@@ -143,6 +158,7 @@ SERVED: dict[str, Family] = {
         "Kimi_K25ForConditionalGeneration",
         _IMAGE,
         unserved=("video",),
+        published_as=("KimiK25ForConditionalGeneration",),
         example="moonshotai/Kimi-K2.5",
     ),
     "deepseek_vl": _served(
@@ -151,6 +167,7 @@ SERVED: dict[str, Family] = {
         "DeepseekVLForConditionalGeneration",
         _IMAGE,
         texts=PLAIN_TEXTS,
+        towers=_SIGLIP,
         example="deepseek-community/deepseek-vl-1.3b-chat",
     ),
     "deepseek_vl_hybrid": _served(
@@ -159,6 +176,7 @@ SERVED: dict[str, Family] = {
         "DeepseekVLHybridForConditionalGeneration",
         _IMAGE,
         texts=PLAIN_TEXTS,
+        towers={**_SIGLIP, "high_res_vision_config": ("sam_vision_model",)},
         example="deepseek-community/deepseek-vl-7b-chat",
     ),
     "internvl": _served(
@@ -176,6 +194,7 @@ SERVED: dict[str, Family] = {
         "LlavaForConditionalGeneration",
         _IMAGE,
         texts=PLAIN_TEXTS,
+        towers={"vision_config": ("clip_vision_model", "siglip_vision_model")},
         example="llava-hf/llava-1.5-7b-hf",
     ),
     "llava_onevision": _served(
@@ -185,6 +204,7 @@ SERVED: dict[str, Family] = {
         _IMAGE,
         unserved=("video",),
         texts=PLAIN_TEXTS,
+        towers=_SIGLIP,
         example="llava-hf/llava-onevision-qwen2-7b-ov-hf",
     ),
     "smolvlm": _served(
@@ -216,6 +236,7 @@ SERVED: dict[str, Family] = {
         "gemma3_text",
         "Gemma3ForConditionalGeneration",
         _IMAGE,
+        towers=_SIGLIP,
         example="google/gemma-3-4b-it",
     ),
     "glm4v": _served(
@@ -242,7 +263,12 @@ SERVED: dict[str, Family] = {
         example="google/gemma-3-1b-it",
     ),
     "llama": _served(
-        "Llama", "llama", "LlamaForCausalLM", ("text",), example="meta-llama/Llama-3.1-8B"
+        "Llama",
+        "llama",
+        "LlamaForCausalLM",
+        ("text",),
+        published_as=("LLaMAForCausalLM",),
+        example="meta-llama/Llama-3.1-8B",
     ),
     "qwen2": _served("Qwen2", "qwen2", "Qwen2ForCausalLM", ("text",), example="Qwen/Qwen2.5-7B"),
     "qwen3": _served("Qwen3", "qwen3", "Qwen3ForCausalLM", ("text",), example="Qwen/Qwen3-8B"),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from kamera.errors import ConfigError
-from kamera.support.fields import Config, count, integers, section
+from kamera.support.fields import Config, count, integers, names, section
 from kamera.support.texts import TextModel
 from kamera.support.verdict import Blocked, Kind
 
@@ -11,6 +11,9 @@ FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention
 SHARED = "shared KV"
 
 MAX_LAYERS = 10_000
+
+_MAX_UNKNOWN = 3
+"""Unknown layer types that are named each; all others become one entry."""
 
 _LEGACY = {
     "attention": FULL,
@@ -83,14 +86,9 @@ def layer_types(text: Config, row: TextModel) -> tuple[str, ...]:
     listed = text.get("layer_types")
     if listed is None:
         return _PATTERNS[row.pattern](text, row, num_layers)
-    if not isinstance(listed, list | tuple) or not all(isinstance(kind, str) for kind in listed):
-        raise ConfigError(f"Invalid layer_types: expected a list of names, got {listed!r:.60}")
-    if len(listed) != num_layers:
-        raise ConfigError(
-            f"Invalid layer_types: expected one for each of the {num_layers} layers of "
-            f"num_hidden_layers, got {len(listed)}"
-        )
-    return tuple(_LEGACY.get(str(kind), str(kind)) for kind in listed)
+    kinds = names(text, "layer_types")
+    _check_length("layer_types", kinds, num_layers)
+    return tuple(_LEGACY.get(kind, kind) for kind in kinds)
 
 
 def window(text: Config, row: TextModel) -> int:
@@ -101,9 +99,13 @@ def window(text: Config, row: TextModel) -> int:
 def blocked(kinds: tuple[str, ...], num_shared: int) -> tuple[Blocked, ...]:
     """Layers that can't be relocated, by kind; the last `num_shared` layers read another's KV."""
     first_shared = len(kinds) - num_shared
+    unknown = [k for k in dict.fromkeys(kinds) if k not in (FULL, SLIDING) and k not in _WHY]
+    others = set(unknown[_MAX_UNKNOWN:])
     groups: dict[str, list[int]] = {}
     for index, kind in enumerate(kinds):
-        if kind not in (FULL, SLIDING):
+        if kind in others:
+            groups.setdefault(f"{len(others):,} more types", []).append(index)
+        elif kind not in (FULL, SLIDING):
             groups.setdefault(kind, []).append(index)
         elif index >= first_shared:
             groups.setdefault(SHARED, []).append(index)
@@ -111,6 +113,14 @@ def blocked(kinds: tuple[str, ...], num_shared: int) -> tuple[Blocked, ...]:
         Blocked(kind, tuple(layers), *_WHY.get(kind, _UNKNOWN), kind in _WITH_KV)
         for kind, layers in groups.items()
     )
+
+
+def _check_length(key: str, listed: tuple[object, ...], num_layers: int) -> None:
+    if len(listed) != num_layers:
+        raise ConfigError(
+            f"Invalid {key}: expected one for each of the {num_layers} layers of "
+            f"num_hidden_layers, got {len(listed)}"
+        )
 
 
 def _full(_text: Config, _row: TextModel, num_layers: int) -> tuple[str, ...]:
@@ -154,7 +164,7 @@ def _kimi_linear(text: Config, _row: TextModel, num_layers: int) -> tuple[str, .
 
 
 def _conv_but(text: Config, _row: TextModel, num_layers: int) -> tuple[str, ...]:
-    full = integers(text, "full_attn_idxs") or range(num_layers)
+    full = set(integers(text, "full_attn_idxs")) or range(num_layers)
     return tuple(FULL if i in full else "conv" for i in range(num_layers))
 
 
@@ -164,7 +174,9 @@ def _indexed(_text: Config, _row: TextModel, num_layers: int) -> tuple[str, ...]
 
 def _chunked_where_rope(text: Config, row: TextModel, num_layers: int) -> tuple[str, ...]:
     nth = count(text, "no_rope_layer_interval", row.nth)
-    rope = integers(text, "no_rope_layers") or [int((i + 1) % nth != 0) for i in range(num_layers)]
+    stated = integers(text, "no_rope_layers")
+    rope = stated or tuple(int((i + 1) % nth != 0) for i in range(num_layers))
+    _check_length("no_rope_layers", rope, num_layers)
     cut = text.get("attention_chunk_size", row.window) is not None
     return tuple("chunked_attention" if has_rope and cut else FULL for has_rope in rope)
 
@@ -173,11 +185,12 @@ def _sparse_where_listed(text: Config, _row: TextModel, num_layers: int) -> tupl
     sparse = integers(section(text, "sparse_attention_config"), "sparse_attention_freq")
     if not sparse:
         return (FULL,) * num_layers
+    _check_length("sparse_attention_freq", sparse, num_layers)
     return tuple("minimax_m3_sparse" if flag else FULL for flag in sparse)
 
 
 def _cross_where_listed(text: Config, _row: TextModel, num_layers: int) -> tuple[str, ...]:
-    cross = integers(text, "cross_attention_layers") or range(3, 40, 5)
+    cross = set(integers(text, "cross_attention_layers")) or range(3, 40, 5)
     return tuple("cross_attention" if i in cross else FULL for i in range(num_layers))
 
 

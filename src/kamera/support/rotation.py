@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 
 from kamera.errors import ConfigError
-from kamera.support.fields import Config, count, integers, number, section
+from kamera.support.fields import Config, count, integers, number, section, short
 from kamera.support.layers import FULL, SLIDING
+from kamera.support.shown import shown
 from kamera.support.texts import TextModel
 from kamera.support.verdict import Rope
 
@@ -16,6 +17,10 @@ SWITCHING = {
     "longrope": "original_max_position_embeddings",
 }
 """Schemes whose frequencies change at a length, and the key that says where."""
+
+_WHOLE_HEAD = ("default", "proportional")
+"""Schemes that fill a whole head in a model without partial rotation, whatever the config says: the
+class's own ignores `partial_rotary_factor`, proportional pads with pairs that don't turn."""
 
 
 def head_dim(text: Config, row: TextModel) -> int:
@@ -56,7 +61,9 @@ def ropes(text: Config, row: TextModel, kinds: tuple[str, ...]) -> tuple[Rope, .
     local_base = number(text, "rope_local_base_freq", row.local_base or row.base)
     found = [_rope(FULL, full, text, row, row.base)] if FULL in kinds else []
     if SLIDING in kinds:
-        plain = {"rope_theta": local_base, "rope_type": "default", "partial_rotary_factor": 1.0}
+        plain: dict[str, object] = {"rope_theta": local_base, "rope_type": "default"}
+        if row.partial is not None:
+            plain["partial_rotary_factor"] = 1.0
         found.append(_rope(SLIDING, {**plain, **local}, text, row, local_base))
     return tuple(found)
 
@@ -69,15 +76,15 @@ def _rope(
     if layer_type == FULL and row.global_head_dim is not None:
         dim = global_head_dim(text, row)
     partial = 1.0
-    if row.partial is not None:
-        stated = number(text, "partial_rotary_factor", row.partial)
+    if row.partial is not None or scheme not in _WHOLE_HEAD:
+        stated = number(text, "partial_rotary_factor", row.partial or 1.0)
         partial = number(parameters, "partial_rotary_factor", stated)
     outer = number(text, "rope_theta", base)
     return Rope(
         layer_type=layer_type,
         scheme=scheme,
         axes=row.axes,
-        section=(integers(parameters, "mrope_section") or row.section) if row.section else (),
+        section=_section(parameters, row),
         layout=row.layout,
         head_dim=dim,
         rotary_dims=int(dim * partial),
@@ -86,10 +93,17 @@ def _rope(
     )
 
 
+def _section(parameters: Mapping[str, object], row: TextModel) -> tuple[int, ...]:
+    if not row.section or parameters.get("mrope_section") is None:
+        return row.section
+    return integers(parameters, "mrope_section")
+
+
 def _scheme(parameters: Mapping[str, object], row: TextModel) -> str:
     scheme = parameters.get("rope_type") or parameters.get("type") or row.scheme
     if not isinstance(scheme, str):
-        raise ConfigError(f"Invalid rope_type in the config: expected a name, got {scheme!r:.60}")
+        raise ConfigError(f"Invalid rope_type in the config: expected a name, got {shown(scheme)}")
+    short("rope_type", scheme)
     if scheme == "mrope" and row.section:
         return "default"  # what Qwen2-VL's first configs called it
     if row.longrope_only and scheme in ("su", "yarn"):

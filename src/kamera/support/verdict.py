@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from kamera.errors import ConfigError
+from kamera.support.shown import shown
 
 Status = Literal["supported", "partly", "refused"]
 """`partly`: served, with a limit that a request can run into; the notes say which."""
@@ -187,5 +188,5 @@ class Verdict:
 def _size(dtype: str) -> int:
     name = dtype.removeprefix("torch.")
     if name not in DTYPE_BYTES:
-        raise ConfigError(f"Unknown dtype {dtype!r}: expected one of {', '.join(DTYPE_BYTES)}")
+        raise ConfigError(f"Unknown dtype {shown(dtype)}: expected one of {', '.join(DTYPE_BYTES)}")
     return DTYPE_BYTES[name]
