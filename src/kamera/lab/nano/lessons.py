@@ -32,12 +32,16 @@ WHOLE = {
 }
 """The frames that windows are made of: how each kind is drawn, how many, and from which seed."""
 
-PARTS = {"tile": (draw_tile, 10000, 1), "half": (draw_half, 6000, 2)}
+PARTS = {
+    "tile": (draw_tile, 10000, 1),
+    "half": (draw_half, 6000, 2),
+    "more tile": (draw_tile, 40000, 101),
+    "more half": (draw_half, 8000, 102),
+}
 HELD_OUT = {
     "held_out": (draw_large("test", False), 600, 5),
     "held_small": (draw_small, 200, 6),
 }
-MOSAIC_PARTS = {"tile": (draw_tile, 40000, 101), "half": (draw_half, 8000, 102)}
 PER_SIDE = {"tile": 4, "half": 2}
 """For a family with one size of image alone: how many small frames a side make a whole one."""
 

@@ -15,7 +15,6 @@ from kamera.lab.nano.family import Family
 from kamera.lab.nano.language_stage import train_language
 from kamera.lab.nano.lessons import (
     HELD_OUT,
-    MOSAIC_PARTS,
     PARTS,
     PER_SIDE,
     WHOLE,
@@ -28,12 +27,14 @@ from kamera.lab.nano.levels import projections
 from kamera.lab.nano.sequences import Layout, Sampler
 from kamera.lab.nano.warm_start import start_language, start_tower
 
+KINDS = ("tile", "half", "more tile", "more half", "legend", "item", "needle", "shell")
+
 
 @dataclass(frozen=True)
 class Course:
-    """One phase of the tower: tile, half, legend, item, needle and shell frames a step."""
+    """One phase of the tower: how many frames a step, of each of KINDS."""
 
-    counts: tuple[int, int, int, int, int, int]
+    counts: tuple[int, ...]
     steps: int
     rate: float
 
@@ -57,21 +58,32 @@ class Recipe:
     tokens: int = 3000
 
 
-SMALL_FIRST = (
-    Course((64, 24, 4, 3, 4, 6), 400, 1e-3),
-    Course((48, 10, 6, 5, 6, 8), 600, 1e-3),
-)
 RECIPES = {
     "mha": Recipe(
         language_steps=1500,
         tuning_steps=200,
-        courses=(Course((0, 0, 10, 10, 10, 6), 200, 3e-4),),
+        courses=(
+            Course((0, 0, 0, 0, 10, 10, 10, 6), 200, 3e-4),
+            Course((0, 0, 0, 0, 10, 14, 12, 5), 480, 7e-4),
+        ),
         imitation=1.0,
         naming=1.0,
         layer_steps=(350, 300, 300, 400),
     ),
-    "mla": Recipe(language_steps=1000, tuning_steps=0, courses=SMALL_FIRST),
-    "deepstack": Recipe(language_steps=900, tuning_steps=0, courses=SMALL_FIRST),
+    "mla": Recipe(
+        language_steps=1000,
+        tuning_steps=0,
+        courses=(
+            Course((64, 24, 0, 0, 4, 3, 4, 6), 350, 1e-3),
+            Course((48, 10, 0, 0, 6, 5, 6, 8), 500, 1e-3),
+            Course((0, 0, 112, 14, 5, 2, 5, 3), 380, 8e-4),
+        ),
+    ),
+    "deepstack": Recipe(
+        language_steps=500,
+        tuning_steps=0,
+        courses=(Course((0, 0, 112, 14, 5, 2, 5, 3), 480, 1e-3),),
+    ),
 }
 
 
@@ -161,10 +173,10 @@ class Trainee:
         )
 
     def _start_clip(self, lessons: list[Lesson], scale: Scale) -> None:
-        tile, half, legend, item, needle, shell = lessons
+        tile, half, legend, item, needle, shell = (lessons[i] for i in (2, 3, 4, 5, 6, 7))
         tower = self.model.model.vision_tower
         torch.manual_seed(self.seed)
-        start_clip(tower, torch.cat([self._pixels(lesson.images[:90]) for lesson in lessons]))
+        start_clip(tower, torch.cat([self._pixels(lesson.images[:90]) for lesson in lessons[2:]]))
         torch.manual_seed(self.seed)
         *layers, last = [self._steps(steps) for steps in self.recipe.layer_steps]
         shown = (
@@ -184,11 +196,10 @@ class Trainee:
 
     def _parts(self, teacher: Any, onto: Sequence[torch.Tensor]) -> list[Lesson]:
         """Tiles and half frames: with the teacher's embeddings, or in mosaics that it isn't shown."""
+        pools = draw_pools(PARTS, seed=self.seed, share=self.share)
         if self.family.frame_px is None:
-            pools = draw_pools(PARTS, seed=self.seed, share=self.share)
             return [adapted(taught(teacher, pool), self.family, onto) for pool in pools.values()]
-        pools = draw_pools(MOSAIC_PARTS, seed=self.seed, share=self.share)
-        mosaics = [mosaic(pools[name], per_side) for name, per_side in PER_SIDE.items()]
+        mosaics = [mosaic(pool, PER_SIDE[name.split()[-1]]) for name, pool in pools.items()]
         return [
             Lesson(one.images, torch.zeros(len(one.images), 0, 0), one.labels) for one in mosaics
         ]
