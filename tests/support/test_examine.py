@@ -28,6 +28,9 @@ SMALL: dict[str, Any] = {
 }
 
 
+MROPE_OF = {"qwen2_5_vl": {"rope_scaling": {"mrope_section": [8, 12, 12]}}}
+
+
 def llama(**more: Any) -> dict[str, Any]:
     return {"model_type": "llama", **SMALL, **more}
 
@@ -77,11 +80,18 @@ def test_a_layer_that_cannot_be_relocated_refuses_any_family(kind: str, layer: s
 
 def test_sliding_layers_are_served_where_they_are_tested_and_partly_elsewhere() -> None:
     sliding = {"use_sliding_window": True, "max_window_layers": 2, "sliding_window": 64}
-    qwen = examine({"model_type": "qwen2", **SMALL, **sliding})
+    qwen = examine({"model_type": "qwen3", **SMALL, **sliding})
     assert qwen.status == "partly"
     assert qwen.sliding_layers == (2, 3)
     assert qwen.sliding_window == 64
     assert "Layers 2-3 see a window of 64 tokens" in qwen.notes[0]
+    assert "no test runs qwen3 with such layers" in qwen.notes[0]
+    for kind in ("qwen2", "qwen2_5_vl"):
+        tested = examine({"model_type": kind, **SMALL, **sliding, **MROPE_OF.get(kind, {})})
+        assert tested.status == "supported"
+        assert tested.notes == (
+            "Sliding layers keep all their KV; the model's own mask cuts the window.",
+        )
     gemma = examine({"model_type": "gemma3_text", **SMALL, "sliding_window": 64})
     assert gemma.status == "supported"
     assert gemma.sliding_layers == (0, 1, 2, 3)

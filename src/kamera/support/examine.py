@@ -6,6 +6,7 @@ from kamera.errors import ConfigError
 from kamera.support.facts import Facts, facts_of, text_of
 from kamera.support.families import SERVED, Family
 from kamera.support.fields import Config, count, integers, names, section, short
+from kamera.support.layers import SLIDING
 from kamera.support.reasons import limits_of, notes_of, reasons_of
 from kamera.support.refused import REFUSED
 from kamera.support.shown import shown
@@ -46,7 +47,11 @@ def examine(config: Config) -> Verdict:
     if family is not None and not reasons:
         architectures = names(config, "architectures")
         limits = limits_of(family, text_type, facts, architectures, quantization)
-    notes = [] if family is None or reasons else notes_of(family, text_type, deepstack)
+    notes = (
+        []
+        if family is None or reasons
+        else notes_of(family, text_type, SLIDING in facts.layer_types, deepstack)
+    )
     status: Status = "refused" if reasons else "partly" if limits else "supported"
     return Verdict(
         model_type=model_type,

@@ -15,7 +15,8 @@ from kamera.support.shown import printable, shown
 from kamera.support.texts import TEXTS
 from kamera.support.verdict import Reason, Rope
 
-_SLIDING_TESTED = ("gemma3_text",)
+_SLIDING_TESTED = ("gemma3_text", "qwen2", "qwen2_5_vl_text")
+"""Text types that tests run with sliding layers."""
 
 
 def reasons_of(
@@ -192,7 +193,7 @@ def limits_of(
         sliding = [i for i, kind in enumerate(facts.layer_types) if kind == SLIDING]
         limits.append(
             f"Layers {ranges(sliding)} see a window of {facts.sliding_window:,} tokens. All "
-            "their KV is kept, so they relocate like the others; no test runs this family with such layers."
+            f"their KV is kept, so they relocate like the others; no test runs {text_type} with such layers."
         )
     if quantization is not None:
         limits.append(
@@ -208,9 +209,9 @@ def limits_of(
     return limits
 
 
-def notes_of(family: Family, text_type: str | None, deepstack: int) -> list[str]:
+def notes_of(family: Family, text_type: str | None, sliding: bool, deepstack: int) -> list[str]:
     notes = [f"{kind.capitalize()} isn't served in this family." for kind in family.unserved]
-    if text_type in _SLIDING_TESTED:
+    if sliding and text_type in _SLIDING_TESTED:
         notes.append("Sliding layers keep all their KV; the model's own mask cuts the window.")
     if text_type != family.text:
         notes.append(
