@@ -10,26 +10,37 @@ import torch
 
 from kamera.channels import ChunkKV
 from kamera.engines.hf.backbone import Backbone
+from kamera.engines.hf.engine import HFEngine
 from kamera.engines.hf.families import FAMILIES
+from kamera.engines.hf.families.qwen_omni import OmniVideo
+from kamera.engines.hf.families.qwen_vl import TimedVideo
 from kamera.lab.conformance import __main__ as command
 from kamera.lab.conformance import entry, matrix
 from kamera.lab.conformance.case import Case
 from kamera.lab.conformance.checks import (
     canonical,
     continuation,
+    counting,
     mask,
     prefill,
+    reach,
     relocation,
+    rounding,
     routing,
 )
+from kamera.lab.conformance.checks import engine as engine_check
 from kamera.lab.conformance.measure import Outcome, differing, layer_error
 from kamera.lab.conformance.models import CASES
 from kamera.lab.conformance.subject import Subject
+from kamera.positions import PositionLayout
+from kamera.rope import RopeSpec
 
 QWEN3_VL = next(case for case in CASES if case.model_type == "qwen3_vl")
 MOE = next(case for case in CASES if case.model_type == "qwen3_vl_moe")
 LLAMA = next(case for case in CASES if case.model_type == "llama")
 GEMMA = next(case for case in CASES if case.model_type == "gemma3")
+QWEN2_5_VL = next(c for c in CASES if c.model_type == "qwen2_5_vl" and not c.counts)
+OMNI = next(c for c in CASES if c.model_type == "qwen2_5_omni_thinker" and c.variant)
 
 
 def subject_of(case: Case, kind: str, dtype: torch.dtype = torch.float32) -> Subject:
@@ -108,6 +119,81 @@ def test_a_backbone_that_trusts_the_model_s_memory_fails(monkeypatch: pytest.Mon
     subject = subject_of(QWEN3_VL, "image")
     monkeypatch.setattr(Backbone, "_position_ids", lambda *_: None)
     assert "continuation with stale rope_deltas" in failing(continuation.check(subject))
+
+
+@pytest.mark.parametrize("case", [QWEN2_5_VL, OMNI], ids=["qwen2_5_vl", "qwen2_5_omni"])
+def test_text_that_resumes_inside_a_long_video_fails(case: Case) -> None:
+    subject = subject_of(case, "video")
+    b = subject.b.layout
+    after = int(b.local[:-1, 1:].max()) + 1  # one past the rows and columns alone
+    inside = PositionLayout(torch.cat([b.local[:-1], torch.full((1, 3), after)]), after + 1)
+    subject.b = dataclasses.replace(subject.b, layout=inside)
+    assert failing(counting.check(subject))
+
+
+@pytest.mark.parametrize("case", [QWEN2_5_VL, OMNI], ids=["qwen2_5_vl", "qwen2_5_omni"])
+def test_steps_that_are_rounded_instead_of_cut_off_fail(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for video in (TimedVideo, OmniVideo):
+        monkeypatch.setattr(video, "steps", lambda *_: [0, 2, 4, 5])
+    assert failing(counting.check(subject_of(case, "video")))
+
+
+@pytest.mark.parametrize("scheme", ["dynamic", "longrope"])
+def test_an_answer_beyond_the_frequencies_reach_fails(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schemes = (c for c in CASES if c.config().rope_parameters.get("rope_type") == scheme)
+    subject = subject_of(next(schemes), "text")
+    assert failing(reach.check(subject)) == set()
+    monkeypatch.setattr(RopeSpec, "check_reach", lambda *_: None)
+    (outcome,) = reach.check(subject)
+    assert (outcome.error, outcome.ok) == (3.0, False)
+
+
+def test_products_in_bfloat16_fail() -> None:
+    """As a rotation in the cache's dtype would make them."""
+    subject = subject_of(LLAMA, "text", torch.bfloat16)
+    at, rope = subject.b.layout.at(37), subject.rope
+    keys = subject.prefill([subject.b], at)[0].tensors["k"][0]
+    first, second = keys.chunk(2, dim=-1)
+    angles = at.float() * rope.inv_freq_tensor()
+    cos, sin = angles.cos().bfloat16()[:, None], angles.sin().bfloat16()[:, None]
+    turned = torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+    assert rounding.excess(turned, keys, at, rope, inverse=False) > 1.5
+    assert failing(rounding.check(subject)) == set()
+
+
+@pytest.mark.parametrize("mistake", ["order of images", "extent"])
+def test_an_engine_that_misplaces_chunks_fails(
+    mistake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = subject_of(QWEN3_VL, "image")
+    run = HFEngine.prefill
+
+    def wrong(self: HFEngine, chunks: Any, vision: Any, **options: Any) -> Any:
+        if mistake == "extent":
+            counted = [(c, PositionLayout(c.layout.local, c.num_tokens)) for c in chunks]
+            chunks = [dataclasses.replace(chunk, layout=layout) for chunk, layout in counted]
+        else:
+            vision = dict(zip(vision, reversed(vision.values()), strict=True))
+        return run(self, chunks, vision, **options)
+
+    monkeypatch.setattr(HFEngine, "prefill", wrong)
+    assert {"the engine's prefill", "the engine's logits"} <= failing(engine_check.check(subject))
+
+
+def test_an_engine_that_decodes_at_one_place_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = subject_of(LLAMA, "text")
+    forward = Backbone.forward
+
+    def stuck(self: Backbone, ids: Any, positions: Any, *rest: Any) -> Any:
+        return forward(self, ids, positions * 0 if len(ids) == 1 else positions, *rest)
+
+    monkeypatch.setattr(Backbone, "forward", stuck)
+    wanted = {"the engine's last position", "the engine's tokens"}
+    assert failing(engine_check.check(subject)) == wanted
 
 
 def test_embeddings_that_change_fail(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,8 +301,10 @@ def test_the_command_fails_when_nothing_ran(tmp_path: Path) -> None:
 
 def test_the_page_says_what_every_check_is() -> None:
     page = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text(encoding="utf-8")
-    line = next(e for e in entry.entries() if e.model_type == MOE.model_type)
-    names = {row.outcome.check.removeprefix("control: ") for row in matrix.rows_of(line, "float32")}
+    lines = [e for e in entry.entries() if e.model_type == MOE.model_type]
+    lines += [e for e in entry.entries() if "long video, positions" in e.variant][:1]
+    rows = [row for line in lines for row in matrix.rows_of(line, "float32")]
+    names = {row.outcome.check.removeprefix("control: ") for row in rows}
     spoken = page.replace("the last deepstack", "last deepstack")
     spoken = spoken.replace("text behind an image\ncounted by tokens", "text counted by tokens")
     spoken = spoken.replace("a B that does see A", "B sees A")

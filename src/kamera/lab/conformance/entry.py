@@ -15,13 +15,16 @@ import transformers
 
 import kamera
 from kamera.engines.hf.backbone import Backbone
+from kamera.engines.hf.engine import HFEngine
 from kamera.engines.hf.families import FAMILIES, family_of
+from kamera.engines.hf.loading import Checkpoint
 from kamera.lab.conformance.case import Case
 from kamera.lab.conformance.models import CASES
 from kamera.lab.conformance.packaged import packaged_subjects
 from kamera.lab.conformance.pieces import Piece, media_piece, text_piece
 from kamera.lab.conformance.plain import Reference
 from kamera.lab.conformance.subject import Subject
+from kamera.lab.conformance.vocabulary import Characters
 from kamera.lab.conformance.weights import redraw
 
 Subjects = Iterator[tuple[str, Subject]]
@@ -73,13 +76,14 @@ def _packaged(name: str) -> Entry:
 
 def tiny_subjects(case: Case, dtype: torch.dtype) -> Subjects:
     """One model, a window for each kind of chunk that it takes."""
-    reference = Reference.of(tiny_backbone(case, dtype), case.join)
+    engine = tiny_engine(case, dtype)
+    reference = Reference.of(engine, case.join)
     for kind in case.kinds:
-        window = window_of(case, reference.backbone, kind)
+        window = window_of(case, engine.backbone, kind)
         yield kind, Subject(reference, window, counts=case.counts)
 
 
-def tiny_backbone(case: Case, dtype: torch.dtype) -> Backbone:
+def tiny_engine(case: Case, dtype: torch.dtype) -> HFEngine:
     """The case's model, saved and loaded as a checkpoint would be: that decides what stays float32."""
     config = case.config()
     family = family_of(config)
@@ -91,7 +95,8 @@ def tiny_backbone(case: Case, dtype: torch.dtype) -> Backbone:
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(Path(folder))
         model = model_class.from_pretrained(Path(folder), dtype=dtype)
-    return Backbone(model, family)
+        backbone = Backbone(model, family)
+        return HFEngine(Checkpoint(backbone, Characters(), {}, Path(folder)))
 
 
 def window_of(case: Case, backbone: Backbone, kind: str) -> list[Piece]:

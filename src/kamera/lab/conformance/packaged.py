@@ -9,44 +9,39 @@ import numpy as np
 import torch
 from PIL import Image
 
-from kamera.engines.hf.images import process
-from kamera.engines.hf.loading import Checkpoint, load
+from kamera.chunk import Chunk
+from kamera.engines.hf.engine import HFEngine
 from kamera.lab.conformance.pieces import Piece
 from kamera.lab.conformance.plain import Reference
 from kamera.lab.conformance.subject import Subject
-from kamera.positions import text_layout
 
 SIZES = ((84, 56), (56, 84))
 """Width and height in pixels of the noise images A and B."""
 
 
 def packaged_subjects(folder: Path, dtype: torch.dtype) -> Iterator[tuple[str, Subject]]:
-    """One subject, with two images."""
+    """One subject, with two images; its chunks are made by the engine."""
     name = str(dtype).removeprefix("torch.")
-    checkpoint = load(folder, dtype=name, device="cpu")
-    window = [
-        _text(checkpoint, "what color"),
-        *(_image(checkpoint, seed) for seed in range(2)),
-        _text(checkpoint, "is the shape?"),
+    engine = HFEngine.from_pretrained(folder, dtype=name)
+    chunks = [
+        engine.text_chunk("what color"),
+        *(engine.image_chunk(_noise(seed)) for seed in range(2)),
+        engine.text_chunk("is the shape?"),
     ]
-    yield "image", Subject(Reference.of(checkpoint.backbone), window)
+    window = [_piece(engine, chunk) for chunk in chunks]
+    yield "image", Subject(Reference.of(engine), window)
 
 
-def _text(checkpoint: Checkpoint, text: str) -> Piece:
-    ids = tuple(checkpoint.tokenizer(text, add_special_tokens=False).input_ids)
-    return Piece(ids, text_layout(len(ids), checkpoint.backbone.rope.num_axes))
-
-
-def _image(checkpoint: Checkpoint, seed: int) -> Piece:
+def _noise(seed: int) -> Image.Image:
     width, height = SIZES[seed]
-    generator = np.random.default_rng(seed)
-    pixels = generator.integers(0, 256, (height, width, 3), dtype=np.uint8)
-    modality = checkpoint.backbone.family.modality("image")
-    if modality is None:
-        raise ValueError(f"{checkpoint.folder.name} takes no image: its family's row lacks it")
-    processor, config = checkpoint.processors["image"], checkpoint.backbone.config
-    inputs = process(Image.fromarray(pixels), processor, modality)[0].inputs
-    text = modality.expand(inputs, config, processor)
-    ids = tuple(checkpoint.tokenizer(text, add_special_tokens=False).input_ids)
-    layout = modality.layout(ids, inputs, config)
-    return Piece(ids, layout, "image", modality.token_id(config), inputs)
+    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def _piece(engine: HFEngine, chunk: Chunk) -> Piece:
+    kind, ids = chunk.key.kind, chunk.key.token_ids
+    modality = engine.family.modality(kind)
+    if chunk.media is None or modality is None:
+        return Piece(ids, chunk.layout)
+    placeholder = modality.token_id(engine.backbone.config)
+    return Piece(ids, chunk.layout, kind, placeholder, chunk.media.inputs)

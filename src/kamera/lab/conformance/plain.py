@@ -20,6 +20,7 @@ from transformers import DynamicCache
 from kamera.channels import ChunkKV
 from kamera.engines.hf import cache as kv_cache
 from kamera.engines.hf.backbone import Backbone
+from kamera.engines.hf.engine import HFEngine
 from kamera.lab.conformance.pieces import Piece, ids_of, joined_inputs
 from kamera.lab.conformance.wide import Wide
 
@@ -74,7 +75,7 @@ class Plain:
         rotary = self.model.get_decoder().rotary_emb
         arguments = self._arguments(pieces, positions, mask)
         with ExitStack() as stack:
-            seen = stack.enter_context(_watched(self.model, rotary))
+            seen = stack.enter_context(watched(self.model, rotary))
             if self.wide is not None:
                 stack.enter_context(self.wide)
                 if round_angles:
@@ -115,15 +116,15 @@ class Plain:
 class Reference:
     """A model as the product runs it, as Transformers runs it, and in float64."""
 
-    backbone: Backbone
+    engine: HFEngine
     plain: Plain
     exact: Plain
 
     @classmethod
-    def of(cls, backbone: Backbone, join: int = 0) -> Reference:
+    def of(cls, engine: HFEngine, join: int = 0) -> Reference:
         """`join` as in `Case`."""
-        plain = Plain(backbone, join)
-        return cls(backbone, plain, widened(backbone, plain))
+        plain = Plain(engine.backbone, join)
+        return cls(engine, plain, widened(engine.backbone, plain))
 
 
 def widened(backbone: Backbone, plain: Plain) -> Plain:
@@ -174,8 +175,8 @@ def _cast(value: Any, dtype: torch.dtype) -> Any:
 
 
 @contextmanager
-def _watched(model: Any, rotary: Any) -> Iterator[dict[str, Any]]:
-    """What the rotary module was asked, and which experts the routers chose."""
+def watched(model: Any, rotary: Any) -> Iterator[dict[str, Any]]:
+    """What the rotary module was asked last, and which experts the routers chose."""
     seen: dict[str, Any] = {"positions": torch.empty(0), "experts": []}
 
     def positions(_: Any, args: Any, kwargs: Any) -> None:

@@ -27,7 +27,8 @@ class Subject:
     """A model and its window.
 
     Attributes:
-        backbone: the product's way to run the model.
+        engine: the product's engine over the model.
+        backbone: its way to run the model.
         plain: the model's own forward in the same dtype.
         exact: the same with every number in float64: what rounding is measured against.
         counts: the plain model counts positions itself; else it is given ours.
@@ -37,7 +38,8 @@ class Subject:
     def __init__(
         self, reference: Reference, window: Sequence[Piece], *, counts: bool = True
     ) -> None:
-        self.backbone, self.counts = reference.backbone, counts
+        self.engine, self.counts = reference.engine, counts
+        self.backbone = reference.engine.backbone
         self.plain, self.exact = reference.plain, reference.exact
         self.prefix, self.a, self.b, self.tail = window
         self._runs: dict[Any, Run] = {}

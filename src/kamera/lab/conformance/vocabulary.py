@@ -1,6 +1,10 @@
 """The tiny models' vocabulary: special tokens at fixed ids, every other character at one of a few."""
 
+from __future__ import annotations
+
 import re
+from collections.abc import Sequence
+from types import SimpleNamespace
 
 VOCAB_SIZE = 224
 
@@ -63,3 +67,22 @@ def encode(text: str) -> tuple[int, ...]:
         token_id(piece) if len(piece) > 1 else 8 + ord(piece) % _CHARACTERS
         for piece in _PIECE.findall(text)
     )
+
+
+class Characters:
+    """The tiny models' tokenizer: as much of one as an engine asks for that is given its chunks."""
+
+    eos_token_id = None
+
+    @property
+    def added_tokens_decoder(self) -> dict[int, str]:
+        """The special tokens by id."""
+        return {token_id(token): token for token in _SPECIALS}
+
+    def __call__(self, text: str, *, add_special_tokens: bool) -> SimpleNamespace:
+        """`input_ids` of a text; no start token is ever added."""
+        return SimpleNamespace(input_ids=list(encode(text)))
+
+    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str:
+        """Characters share ids: there is no way back, and so no text."""
+        return ""

@@ -30,9 +30,6 @@ def check(subject: Subject) -> list[Outcome]:
         bound = cost(subject, window, 0) + cost(subject, window, start)
         check = f"composed from {name}"
         outcomes.append(Outcome(check, error, FACTOR * bound))
-    if subject.counts:
-        differ = float((full.positions != positions_of(window)).sum())
-        outcomes.append(Outcome("positions as the model counts them", differ, 0.0))
     return outcomes
 
 

@@ -40,14 +40,16 @@ def flat_image(config: Any, seed: int) -> Mapping[str, Tensor]:
     }
 
 
-def video(config: Any, seed: int, num_steps: int = 2) -> Mapping[str, Tensor]:
-    """Temporal patches of two frames, a second to each patch."""
+def video(
+    config: Any, seed: int, num_steps: int = 2, interval: float = 1.0
+) -> Mapping[str, Tensor]:
+    """Temporal patches of two frames, `interval` seconds to each patch."""
     rows, columns = GRIDS[seed % 2]
-    seconds = torch.tensor([1.0])
+    seconds = torch.tensor([interval])
     return {
         "pixel_values_videos": noise(seed, num_steps * rows * columns, 3 * 2 * PATCH * PATCH),
         "video_grid_thw": torch.tensor([[num_steps, rows, columns]]),
-        "frame_seconds": torch.arange(2 * num_steps, dtype=torch.float64) / 2,
+        "frame_seconds": torch.arange(2 * num_steps, dtype=torch.float64) * interval / 2,
         # One fact under Kamera's name and those of the models' own forwards.
         "second_per_grid": seconds,
         "second_per_grid_ts": seconds,
@@ -56,8 +58,13 @@ def video(config: Any, seed: int, num_steps: int = 2) -> Mapping[str, Tensor]:
 
 
 def long_video(config: Any, seed: int) -> Mapping[str, Tensor]:
-    """One that runs further on the t axis than its grid is wide."""
+    """One that runs further on the t axis than its grid is wide, by whole positions."""
     return video(config, seed, num_steps=4)
+
+
+def odd_video(config: Any, seed: int) -> Mapping[str, Tensor]:
+    """A long one at 1.8 positions to a temporal patch: 0, 1, 3, 5 cut off, 0, 2, 4, 5 rounded."""
+    return video(config, seed, num_steps=4, interval=0.9)
 
 
 def audio(config: Any, seed: int) -> Mapping[str, Tensor]:

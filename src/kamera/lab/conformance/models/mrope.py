@@ -7,7 +7,16 @@ from typing import Any
 import transformers
 
 from kamera.lab.conformance.case import Case
-from kamera.lab.conformance.models.grids import NUM_MELS, PATCH, audio, flat_image, image, video
+from kamera.lab.conformance.models.grids import (
+    NUM_MELS,
+    PATCH,
+    audio,
+    flat_image,
+    image,
+    long_video,
+    odd_video,
+    video,
+)
 from kamera.lab.conformance.models.qwen_vl import (
     DEEP_TEXT,
     DEEP_TOWER,
@@ -112,7 +121,9 @@ ALL: dict[str, Any] = {**SEEN, "audio": audio}
 
 CASES = (
     Case("qwen2_5_omni_thinker", "", qwen2_5_omni, ALL),
+    Case("qwen2_5_omni_thinker", "long video", qwen2_5_omni, {"video": odd_video}),
     Case("qwen3_omni_moe_thinker", "", qwen3_omni, ALL),
+    Case("qwen3_omni_moe_thinker", "long video", qwen3_omni, {"video": long_video}),
     # Images and videos have one placeholder: the model's own forward can't tell them apart.
     Case("glm4v", "", glm4v, SEEN, mixes=False),
     Case("glm4v_moe", "", glm4v_moe, SEEN, mixes=False),

@@ -7,7 +7,7 @@ from typing import Any
 import transformers
 
 from kamera.lab.conformance.case import Case, MediaInputs
-from kamera.lab.conformance.models.grids import PATCH, image, long_video, video
+from kamera.lab.conformance.models.grids import PATCH, image, odd_video, video
 from kamera.lab.conformance.models.text import DEFAULT, SIZES, YARN
 from kamera.lab.conformance.vocabulary import token_id
 
@@ -63,7 +63,7 @@ EXPERTS: dict[str, Any] = {
 
 
 MEDIA: dict[str, MediaInputs] = {"image": image, "video": video}
-LONG: dict[str, MediaInputs] = {"video": long_video}
+LONG: dict[str, MediaInputs] = {"video": odd_video}
 """Transformers 5.24 lets the text behind such a video start among the video's own positions."""
 
 
@@ -89,6 +89,7 @@ def vision_language(
 
 CASES = (
     vision_language("qwen2_vl", "Qwen2VLConfig", SECTIONED, FIRST_TOWER),
+    vision_language("qwen2_vl", "Qwen2VLConfig", SECTIONED, FIRST_TOWER, long=True),
     vision_language("qwen2_5_vl", "Qwen2_5_VLConfig", SECTIONED, WINDOWED_TOWER),
     vision_language(
         "qwen2_5_vl", "Qwen2_5_VLConfig", {**YARN, "mrope_section": [2, 3, 3]}, WINDOWED_TOWER
