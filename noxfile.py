@@ -75,6 +75,18 @@ def demo_table(session: nox.Session) -> None:
 
 
 @nox.session
+def nano_table(session: nox.Session) -> None:
+    """Every packaged model's demo, then its figures into docs/nano.json and docs/nano.md: `-- ITEMS`."""
+    items = session.posargs[0] if session.posargs else "128"
+    for folder in sorted((ROOT / "src" / "kamera" / "checkpoints").iterdir()):
+        out = f"build/nano/{folder.name}"
+        session.run(
+            str(BIN / "kamera"), "demo", "--model", folder.name, "--out", out, "--items", items
+        )
+    python(session, "docs/nano_table.py")
+
+
+@nox.session
 def readme(session: nox.Session) -> None:
     """The README's own commands, the demo on few items: `nox -s readme -- 64`."""
     items = session.posargs[0] if session.posargs else "64"
