@@ -17,7 +17,7 @@ from kamera.lab.nano.family import (
 )
 from kamera.lab.nano.tokenizer import build_tokenizer
 
-DEEPSTACK_LAYERS = (0, 1)
+DEEPSTACK_LAYERS = (1, 2)
 """The vision layers whose features are added after language layers 0 and 1."""
 
 
