@@ -9,11 +9,11 @@ import torch
 from kamera.channels import MLA, ChunkKV
 from kamera.chunk import Chunk
 from kamera.identity import ChunkKey, ModelKey, Shard
+from kamera.library import Library
 from kamera.patch import apply, deficit, form_patch
 from kamera.planner import PatchRecord
 from kamera.positions import text_layout
 from kamera.rope import RopeSpec
-from kamera.session.library import Library
 
 SPEC = RopeSpec((1.0, 0.5, 0.25, 0.125), (0,) * 4, num_axes=1, head_dim=8, layout="pairs")
 NUM_TOKENS = 5

@@ -7,7 +7,7 @@ library    the store as canonicals, patches and vision embeddings of one model a
 outcome    what every verb returns: per chunk the operating point, why, and what it cost
 """
 
-from kamera.session.library import Library
+from kamera.library import Library
 from kamera.session.outcome import Answer, ChunkOutcome, Outcome
 from kamera.session.session import Session
 from kamera.session.settings import SessionSettings

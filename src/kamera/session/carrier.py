@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from kamera.channels import ChunkKV, concat
 from kamera.chunk import Chunk
 from kamera.engines.contract import Engine
+from kamera.library import Library
 from kamera.planner import OperatingPoint, Plan, PlannedChunk, context_of, served_name
 from kamera.session.former import Former
-from kamera.session.library import Library
 from kamera.session.outcome import ChunkOutcome
 from kamera.session.resident import Cached, Patched, Resident, Source
 from kamera.store import Miss

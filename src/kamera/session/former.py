@@ -18,8 +18,8 @@ from kamera.channels import ChunkKV
 from kamera.chunk import Chunk
 from kamera.engines.contract import Engine
 from kamera.identity import AntecedentKey
+from kamera.library import Library
 from kamera.patch import Deficits, deficit, form_patch, mean_deficit
-from kamera.session.library import Library
 from kamera.session.resident import wide_dtype
 from kamera.shapes import Positions
 from kamera.store import Miss

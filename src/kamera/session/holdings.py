@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kamera.chunk import Chunk
+from kamera.library import Library
 from kamera.planner import ChunkRecord, ConditionedRecord
-from kamera.session.library import Library
 from kamera.session.resident import Resident
 
 

@@ -14,6 +14,7 @@ from kamera.channels import ChunkKV, concat
 from kamera.chunk import Chunk
 from kamera.engines.contract import Engine
 from kamera.errors import ConfigError
+from kamera.library import Library
 from kamera.planner import (
     Catalog,
     Plan,
@@ -24,7 +25,6 @@ from kamera.planner import (
 from kamera.session.carrier import Carrier
 from kamera.session.former import Former
 from kamera.session.holdings import Holdings
-from kamera.session.library import Library
 from kamera.session.outcome import Answer, Outcome
 from kamera.session.resident import Resident
 from kamera.session.settings import SessionSettings
