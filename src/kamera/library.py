@@ -12,7 +12,7 @@ from torch import Tensor
 from kamera.channels import ChunkKV
 from kamera.chunk import Chunk
 from kamera.identity import AntecedentKey, digest
-from kamera.patch import Factors, Patch
+from kamera.patch import Factors, Patch, deficit, form_patch
 from kamera.planner import PatchKind, PatchRecord
 from kamera.store import Entry, EntryKey, Hit, Miss, MissReason, Store
 from kamera.store.entry import Attribute
@@ -86,6 +86,27 @@ class Library:
         }
         kind: PatchKind = "orbit" if patch.kind == "orbit" else "served" if context else "exact"
         self._put(self._patch_key(chunk, kind, antecedents, context), tensors, attributes)
+
+    def learn(
+        self,
+        chunk: Chunk,
+        antecedents: Sequence[str],
+        conditioned: ChunkKV,
+        canonical: ChunkKV,
+        context: str = "",
+    ) -> None:
+        """Form and store the patch of KV that was cached behind `antecedents`.
+
+        Args:
+            chunk: the chunk that it is KV of.
+            antecedents: the digests of the chunks in front, in order.
+            conditioned: un-rotated, best in float32: nothing is then rounded between cache and Δ.
+            canonical: KV(B given nothing), in the dtype in which it is stored.
+            context: names how what stands in front was made, when some of it was approximate.
+        """
+        key = AntecedentKey(tuple(antecedents)).digest
+        patch = form_patch(deficit(conditioned, canonical), key, self.rank)
+        self.keep_patch(chunk, antecedents, patch, context)
 
     def vision(self, chunk: Chunk) -> Tensor | Miss:
         """The vision embeddings of an image chunk."""

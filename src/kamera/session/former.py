@@ -76,10 +76,8 @@ class Former:
 
         `context` names how these were made, when some of them were approximate.
         """
-        delta = self.delta(chunk, conditioned, positions)
-        key = AntecedentKey(tuple(antecedents)).digest
-        patch = form_patch(delta, key, self.rank)
-        self.library.keep_patch(chunk, antecedents, patch, context)
+        wide = self._unrotated(conditioned, positions)
+        self.library.learn(chunk, antecedents, wide, self.canonical(chunk), context)
 
     def learn_leading(self, chunk: Chunk, prefix: Chunk) -> None:
         """Keep the patch behind the prefix alone, for when the chunk leads: one short forward."""
@@ -130,9 +128,11 @@ class Former:
 
     def delta(self, chunk: Chunk, conditioned: ChunkKV, positions: Positions) -> Deficits:
         """Δ in the un-rotated frame, float32."""
-        spec = self.engine.spec
-        wide = conditioned.to_canonical(positions, spec, wide_dtype(conditioned.dtype))
-        return deficit(wide, self.canonical(chunk))
+        return deficit(self._unrotated(conditioned, positions), self.canonical(chunk))
+
+    def _unrotated(self, conditioned: ChunkKV, positions: Positions) -> ChunkKV:
+        dtype = wide_dtype(conditioned.dtype)
+        return conditioned.to_canonical(positions, self.engine.spec, dtype)
 
 
 def _orderings(count: int, limit: int) -> list[tuple[int, ...]]:

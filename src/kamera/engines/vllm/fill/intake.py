@@ -1,0 +1,64 @@
+"""Sources that wait, each once."""
+
+from collections import OrderedDict, deque
+
+from kamera.engines.vllm.fill.source import ImageSource, Source
+
+_MAX_SEEN = 65536
+"""Digests that are remembered: a longer-lived server forgets the oldest, and sends them again."""
+
+
+class Intake:
+    """A bounded queue that takes the same source once.
+
+    A url that may show something else later counts as new again after `renew_s`.
+    """
+
+    def __init__(self, max_waiting: int, renew_s: float = 600.0) -> None:
+        self._max_waiting, self._renew_s = max_waiting, renew_s
+        self._waiting: deque[Source] = deque()
+        self._waiting_digests: set[str] = set()
+        self._seen: OrderedDict[str, float] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether another source would be dropped."""
+        return len(self._waiting) >= self._max_waiting
+
+    def knows(self, source: Source, now: float) -> bool:
+        """Whether it waits or was taken before."""
+        since = self._seen.get(source.digest)
+        if since is None:
+            return False
+        renewable = isinstance(source, ImageSource) and source.changes
+        return not (renewable and now - since >= self._renew_s)
+
+    def add(self, source: Source, now: float, again: bool = False) -> bool:
+        """Append it, unless it is known (and `again` doesn't ask for it) or the queue is full.
+
+        Returns:
+            Whether it was appended. A source that found the queue full is forgotten, so that its next
+            sight gets another chance.
+        """
+        if source.digest in self._waiting_digests or self.is_full:
+            return False
+        if self.knows(source, now) and not again:
+            return False
+        self._seen[source.digest] = now
+        self._seen.move_to_end(source.digest)
+        while len(self._seen) > _MAX_SEEN:
+            self._seen.popitem(last=False)
+        self._waiting.append(source)
+        self._waiting_digests.add(source.digest)
+        return True
+
+    def pop(self) -> Source | None:
+        """The one that waited longest; None if none waits."""
+        if not self._waiting:
+            return None
+        source = self._waiting.popleft()
+        self._waiting_digests.discard(source.digest)
+        return source

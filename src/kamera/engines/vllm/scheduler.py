@@ -1,0 +1,359 @@
+"""The half beside vLLM's scheduler: what a request gets from the store, and what is worth keeping of it."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from kamera.engines.vllm.chunking import Item, Run, Wrapping, identity_of
+from kamera.engines.vllm.families import IMAGE_MODALITIES
+from kamera.engines.vllm.media_memo import MediaMemo
+from kamera.engines.vllm.metadata import CaptureJob, Jobs, LoadJob, Owner, Piece
+from kamera.engines.vllm.model import ServedModel
+from kamera.engines.vllm.served import Formed, Shelf, Step, blind_steps, steps_of
+from kamera.engines.vllm.settings import ConnectorSettings
+from kamera.engines.vllm.spool import Spool
+from kamera.engines.vllm.stats import KameraStats
+from kamera.engines.vllm.tracked import Tracked, plan_name
+from kamera.errors import ConfigError
+from kamera.identity import ModelKey, digest
+from kamera.library import Library
+from kamera.planner import PatchRecord
+from kamera.store import Store
+
+logger = logging.getLogger("vllm.kamera")
+
+PARAMETER = "kamera"
+"""The key of ours in a request's `kv_transfer_params`: "solo", or a mapping of OPTIONS."""
+OPTIONS = ("reuse", "patch", "chunks")
+TENANT_VERSION = 1
+PREFIX_CACHE = "in the engine's own prefix cache"
+
+
+class SchedulerHalf:
+    """Matches, jobs and counters, for a model that is served."""
+
+    def __init__(
+        self,
+        vllm_config: Any,
+        settings: ConnectorSettings,
+        model: ServedModel,
+        store: Store,
+    ) -> None:
+        self.settings, self.model, self.store = settings, model, store
+        self.stats = KameraStats()
+        self._vllm_config = vllm_config
+        self._keys = model.keys(vllm_config)
+        self._wrapping: Wrapping = model.wrapping(vllm_config)
+        self._formed = [Formed() for _ in self._keys]
+        self._libraries: dict[tuple[str, str | None], Library] = {}
+        self._memo = MediaMemo()
+        self._spool = Spool(settings.store) if settings.store and settings.captures else None
+        self._tracked: dict[str, Tracked] = {}
+        self._loads: list[LoadJob] = []
+        self._forget = False
+
+    # What vLLM asks, in the order in which it does.
+
+    def match(self, request: Any, num_computed: int) -> tuple[int, bool]:
+        """Tokens beyond `num_computed` that are held, and that they are loaded off the engine's thread."""
+        tracked = self._track(request)
+        if not tracked.num_chunks or tracked.failed:
+            return 0, False
+        if not tracked.num_loaded:
+            tracked.steps = [self._steps(tracked, shard) for shard in range(len(self._keys))]
+        held = tracked.num_loaded or tracked.num_held
+        tokens = tracked.ends[held - 1] if held else 0
+        return (tokens - num_computed, True) if tokens > num_computed else (0, False)
+
+    def allocated(self, request: Any, blocks: Sequence[int], num_external: int) -> None:
+        """Blocks are there: queue the load. What it composes is told apart from what the engine computes."""
+        tracked = self._track(request)
+        if num_external:
+            if not tracked.num_loaded:
+                tracked.num_loaded = tracked.num_held
+                tracked.num_local = tracked.ends[tracked.num_loaded - 1] - num_external
+                _isolate(request, plan_name(tracked.steps[0][: tracked.num_loaded]))
+            skip = tracked.ends[tracked.num_loaded - 1] - num_external
+            self._loads.append(self._load(tracked, skip, blocks))
+        self._count(tracked)
+
+    def jobs(self, scheduled: Mapping[str, int], manager: Any) -> Jobs:
+        """This step's jobs. `scheduled`: tokens that each request computes in it."""
+        jobs = Jobs(self._loads, forget=self._forget)
+        self._loads, self._forget = [], False
+        if self.settings.captures:
+            for name, count in scheduled.items():
+                tracked = self._tracked.get(name)
+                if tracked is not None and tracked.num_chunks:
+                    done = tracked.request.num_computed_tokens + count
+                    jobs.captures += self._captures(tracked, done, manager)
+        return jobs
+
+    def loads_failed(self, requests: set[str]) -> None:
+        """Their blocks are prefilled, and not asked for again."""
+        for name in requests:
+            tracked = self._tracked.get(name)
+            if tracked is not None:
+                tracked.failed = True
+                self.stats.add("chunks_missed", tracked.num_loaded, "load failed")
+                logger.warning("Kamera: request %s: a load failed, its tokens are prefilled", name)
+
+    def finished(self, request: Any) -> None:
+        """The request is done with."""
+        self._tracked.pop(request.request_id, None)
+
+    def reset(self) -> bool:
+        """Nothing that was stored until now is read again: weights may have changed in place."""
+        self._keys = self.model.keys(self._vllm_config, f"reset-{uuid.uuid4().hex}")
+        self._formed = [Formed() for _ in self._keys]
+        self._forget = True
+        logger.info("Kamera: the cache was reset, what was stored isn't read any more")
+        return True
+
+    # Requests into chunks.
+
+    def _track(self, request: Any) -> Tracked:
+        tracked = self._tracked.get(request.request_id)
+        if tracked is None:
+            tracked = self._cut(request)
+            self._tracked[request.request_id] = tracked
+        return tracked
+
+    def _cut(self, request: Any) -> Tracked:
+        owner = Owner(tuple(key.digest for key in self._keys), self._tenant(request.cache_salt))
+        try:
+            asked = _asked(request.kv_transfer_params)
+            passed = _passed(request, asked)
+            runs = [] if passed else self._runs(request, asked)
+            chunks = tuple(self._keyed(request, runs, key, owner.tenant) for key in self._keys)
+        except ConfigError as error:
+            passed, runs, chunks = f"unsupported: {error}", [], ()
+            logger.warning("Kamera: request %s is left untouched: %s", request.request_id, error)
+        if not passed and not runs:
+            passed = "no media"
+        if passed:
+            self.stats.add("requests_passed", label=passed.split(":")[0])
+            logger.debug("Kamera: request %s is left untouched: %s", request.request_id, passed)
+            return Tracked(request, passed, owner)
+        return Tracked(
+            request,
+            "",
+            owner,
+            chunks,
+            ends=tuple(run.end for run in runs),
+            hashes=tuple(_hash(request, run) for run in runs),
+            salt=request.cache_salt,
+            blind=asked.get("patch") == "none",
+        )
+
+    def _runs(self, request: Any, asked: Mapping[str, Any]) -> list[Run]:
+        ids, items = request.prompt_token_ids, []
+        for feature in request.mm_features:
+            if feature.modality not in IMAGE_MODALITIES:
+                break  # what follows is the tail
+            items.append(self._item(feature))
+        if not asked.get("solo"):
+            return self._wrapping.cut(ids, items, asked.get("chunks", ()))
+        if len(request.mm_features) > 1:
+            raise ConfigError("a solo request shows one chunk: expected at most one image")
+        return [Run(0, len(ids), items[0] if items else None)]
+
+    def _item(self, feature: Any) -> Item:
+        if feature.data is None:
+            raise ConfigError(
+                "the processed media isn't with the request, so its content can't be named"
+            )
+        place = feature.mm_position
+        inputs = {
+            name: field.data
+            for name, field in feature.data.items()
+            if isinstance(field.data, Tensor)
+        }
+        if len(inputs) < len(feature.data):
+            raise ConfigError(
+                "the processed media isn't all tensors, so its content can't be named"
+            )
+        identity = self._memo.get(feature.data, lambda: identity_of(inputs))
+        grid = inputs[self.model.family.grid] if self.model.family.grid else None
+        return Item(place.offset, place.length, identity, grid)
+
+    def _keyed(
+        self, request: Any, runs: Sequence[Run], key: ModelKey, tenant: str | None
+    ) -> tuple[Any, ...]:
+        ids = request.prompt_token_ids
+        return tuple(self._wrapping.chunk(run, ids, key, tenant) for run in runs)
+
+    def _tenant(self, salt: str | None) -> str | None:
+        if salt is None:
+            return self.settings.tenant
+        return digest("kamera.vllm.tenant", TENANT_VERSION, [self.settings.tenant, salt])
+
+    # The store.
+
+    def _library(self, model: str, tenant: str | None) -> Library:
+        if (model, tenant) not in self._libraries:
+            self._libraries[model, tenant] = Library(self.store, model, tenant, self.settings.rank)
+        return self._libraries[model, tenant]
+
+    def _steps(self, tracked: Tracked, shard: int) -> list[Step]:
+        chunks = tracked.chunks[shard]
+        library = self._library(tracked.owner.models[shard], tracked.owner.tenant)
+        if tracked.blind:
+            return blind_steps(chunks, library)
+        by_digest = {chunk.digest: chunk for chunk in chunks}
+        shelf = Shelf(library, by_digest, self._formed[shard])
+        steps = steps_of(chunks, shelf, keep_survivors=self.settings.keep_survivors)
+        for chunk, step in zip(chunks, steps, strict=True):
+            if step.held and step.patch is not None:
+                self._formed[shard].add(chunk.digest, step.patch)
+        return steps
+
+    def _load(self, tracked: Tracked, skip: int, blocks: Sequence[int]) -> LoadJob:
+        shards, starts = range(len(self._keys)), tracked.starts()
+        pieces = tuple(
+            Piece(
+                tuple(tracked.chunks[s][i] for s in shards),
+                tuple(tracked.steps[s][i].patch for s in shards),
+                starts[i],
+            )
+            for i in range(tracked.num_loaded)
+        )
+        return LoadJob(tracked.request.request_id, tracked.owner, pieces, skip, tuple(blocks))
+
+    def _captures(self, tracked: Tracked, done: int, manager: Any) -> list[CaptureJob]:
+        """Chunks whose last token is computed in this step and whose KV isn't kept yet."""
+        loaded = 0 if tracked.failed else tracked.num_loaded
+        fresh = [
+            index
+            for index in range(loaded, tracked.num_chunks)
+            if index not in tracked.captured and tracked.ends[index] <= done
+        ]
+        if not fresh:
+            return []
+        shards, starts = range(len(self._keys)), tracked.starts()
+        contexts = [tracked.contexts(shard) for shard in shards]
+        blocks: tuple[int, ...] | None = None
+        jobs = []
+        for index in fresh:
+            tracked.captured.add(index)
+            antecedents = tuple(tracked.antecedents(shard, index) for shard in shards)
+            behind = tuple(of[index] for of in contexts)
+            if not self._wanted(tracked, index, antecedents, behind):
+                continue
+            blocks = blocks or tuple(manager.get_block_ids(tracked.request.request_id)[0])
+            jobs.append(
+                CaptureJob(
+                    tracked.owner,
+                    tuple(tracked.chunks[shard][index] for shard in shards),
+                    tracked.begin(index),
+                    starts[index],
+                    blocks,
+                    antecedents,
+                    behind,
+                )
+            )
+        return jobs
+
+    def _wanted(
+        self,
+        tracked: Tracked,
+        index: int,
+        antecedents: tuple[tuple[str, ...], ...],
+        contexts: tuple[str, ...],
+    ) -> bool:
+        """Whether a shard lacks what this chunk's KV would give; asks for a canonical that is missing."""
+        wanted = False
+        for shard, model in enumerate(tracked.owner.models):
+            chunk = tracked.chunks[shard][index]
+            library = self._library(model, tracked.owner.tenant)
+            has_canonical = library.has_canonical(chunk)
+            if not antecedents[shard]:
+                wanted |= not has_canonical
+                if shard == 0 and self._spool is not None:
+                    self._spool.done(chunk.digest)
+                continue
+            if shard == 0 and not has_canonical and self._spool is not None:
+                self._spool.ask(chunk, tracked.salt, tracked.hashes[index])
+            kind = "served" if contexts[shard] else "exact"
+            record = PatchRecord(kind, antecedents[shard], library.rank, contexts[shard])  # type: ignore[arg-type]
+            self._formed[shard].add(chunk.digest, record)
+            wanted |= record not in library.patches(chunk, antecedents[shard], contexts[shard])
+        return wanted
+
+    def _count(self, tracked: Tracked) -> None:
+        """Once a request: what it was served, what it missed and why."""
+        if tracked.counted or not tracked.num_chunks:
+            return
+        tracked.counted = True
+        steps = tracked.steps[0]
+        for index, step in enumerate(steps):
+            if index < tracked.num_loaded:
+                self.stats.add("chunks_served", label=step.point)
+            else:
+                reason = PREFIX_CACHE if step.held else _short(step.reason)
+                self.stats.add("chunks_missed", label=reason)
+        if tracked.num_loaded:
+            saved = tracked.ends[tracked.num_loaded - 1] - tracked.num_local
+            self.stats.add("tokens_saved", saved)
+        logger.info(
+            "Kamera: request %s: %s",
+            tracked.request.request_id,
+            "; ".join(f"{i} {step.point} ({step.reason})" for i, step in enumerate(steps)),
+        )
+
+
+def _isolate(request: Any, name: str) -> None:
+    """A salt of its own for the request's blocks: what is composed is never found under a plain prefix."""
+    request.cache_salt = f"kamera:{name}"
+    request.block_hashes = []
+    request.update_block_hashes()
+
+
+def _asked(parameters: Any) -> dict[str, Any]:
+    asked = parameters.get(PARAMETER) if isinstance(parameters, Mapping) else None
+    if asked is None:
+        return {}
+    if asked == "solo":
+        return {"solo": True}
+    if not isinstance(asked, Mapping) or not set(asked) <= set(OPTIONS):
+        raise ConfigError(
+            f"kv_transfer_params['{PARAMETER}'] must be \"solo\" or hold some of {', '.join(OPTIONS)}, got "
+            f"{asked!r:.80}"
+        )
+    if asked.get("patch", "auto") not in ("auto", "none"):
+        raise ConfigError(f'patch must be "auto" or "none", got {asked["patch"]!r:.80}')
+    if not isinstance(asked.get("chunks", []), list):
+        raise ConfigError(
+            f"chunks must be a list of lengths in tokens, got {asked['chunks']!r:.80}"
+        )
+    return dict(asked)
+
+
+def _passed(request: Any, asked: Mapping[str, Any]) -> str:
+    """Why a request isn't looked at; "" when it is."""
+    if asked.get("reuse", True) is not True:
+        return "asked for without reuse"
+    if request.lora_request is not None:
+        return "LoRA: an adapter's weights aren't named by their content here"
+    if request.prompt_embeds is not None or request.prompt_token_ids is None:
+        return "prompt embeddings: there are no tokens to name"
+    return ""
+
+
+def _hash(request: Any, run: Run) -> str | None:
+    if run.item is None:
+        return None
+    at = run.item.offset
+    return next(
+        (f.mm_hash or f.identifier for f in request.mm_features if f.mm_position.offset == at), None
+    )
+
+
+def _short(reason: str) -> str:
+    """A reason without what differs from request to request: a label must have few values."""
+    return reason.removeprefix("miss: ").split(" at chunk ")[0]

@@ -1,0 +1,57 @@
+"""The spool: which canonicals are wanted, as files that the fill companion reads."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+from pathlib import Path
+
+from kamera.chunk import Chunk
+
+VERSION = 1
+MAX_FILES = 4096
+FOLDER = "wanted"
+
+logger = logging.getLogger(__name__)
+
+
+class Spool:
+    """`<store>/wanted`: one JSON file a chunk, named by its digest. Only the scheduler's half writes it."""
+
+    def __init__(self, store: str | Path) -> None:
+        self.folder = Path(store) / FOLDER
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._asked = {path.stem for path in self.folder.glob("*.json")}
+
+    def ask(self, chunk: Chunk, cache_salt: str | None, mm_hash: str | None) -> None:
+        """Say that this chunk's canonical is wanted. Once a chunk; a full spool or disk is no error."""
+        if chunk.digest in self._asked or len(self._asked) >= MAX_FILES:
+            return
+        wanted: dict[str, object] = {"version": VERSION, "cache_salt": cache_salt}
+        if chunk.key.kind == "text":
+            wanted |= {"kind": "text", "token_ids": list(chunk.key.token_ids)}
+        else:
+            wanted |= {"kind": chunk.key.kind, "mm_hash": mm_hash}
+        try:
+            self._publish(self.folder / f"{chunk.digest}.json", json.dumps(wanted))
+            self._asked.add(chunk.digest)
+        except OSError as error:
+            logger.warning("Kamera: can't say that a canonical is wanted: %s", error)
+
+    def done(self, digest: str) -> None:
+        """The canonical is there, or comes: take the file away."""
+        if digest in self._asked:
+            self._asked.discard(digest)
+            (self.folder / f"{digest}.json").unlink(missing_ok=True)
+
+    def _publish(self, path: Path, text: str) -> None:
+        descriptor, name = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(text)
+            os.replace(name, path)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise

@@ -1,0 +1,198 @@
+"""The half beside the model: composes loads into the engine's blocks, keeps what the engine prefilled."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import torch
+
+from kamera import patch as operator
+from kamera.channels import ChunkKV
+from kamera.engines.vllm.metadata import CaptureJob, Jobs, LoadJob, Owner, Piece
+from kamera.engines.vllm.pool import Pool
+from kamera.engines.vllm.settings import ConnectorSettings
+from kamera.engines.vllm.stats import KameraStats
+from kamera.engines.vllm.waiting import Conditioned, Waiting
+from kamera.library import Library
+from kamera.rope import Rope
+from kamera.store import Miss, Store
+
+logger = logging.getLogger("vllm.kamera")
+
+
+class WorkerHalf:
+    """One worker's. Loads run in one thread, forming in another; the engine's thread only copies."""
+
+    def __init__(
+        self, settings: ConnectorSettings, spec: Rope, pool: Pool, store: Store, shard: int
+    ) -> None:
+        self.settings, self.spec, self.pool, self.store = settings, spec, pool, store
+        self.shard = shard
+        self._stats = KameraStats()
+        self._lock = threading.Lock()
+        self._loader = ThreadPoolExecutor(1, "kamera-load")
+        self._former = ThreadPoolExecutor(1, "kamera-form")
+        self._running: dict[str, tuple[LoadJob, Future[bool]]] = {}
+        self._failed_blocks: set[int] = set()
+        self._failed: set[str] = set()
+        self._waiting = Waiting(settings.pending_bytes)
+        self._libraries: dict[tuple[str, str | None], Library] = {}
+
+    def start(self, jobs: Jobs) -> None:
+        """Begin this step's loads."""
+        for job in jobs.loads:
+            self._running[job.request] = (job, self._loader.submit(self._load, job))
+        if jobs.forget:
+            self._former.submit(self._waiting.clear)
+
+    def capture(self, jobs: Jobs) -> None:
+        """Copy the KV of this step's chunks, after the forward; what is made of it is made elsewhere."""
+        for job in jobs.captures:
+            chunk = job.chunks[self.shard]
+            end = job.begin + chunk.num_tokens
+            kv = self.pool.read(self.pool.slots(job.blocks, job.begin, end))
+            self._count("chunks_captured")
+            self._former.submit(self._guarded, self._keep, job, kv)
+
+    def finished(self) -> set[str]:
+        """Requests whose load is over since the last call; `failed_blocks` tells which weren't filled."""
+        done = {name for name, (_, future) in self._running.items() if future.done()}
+        for name in done:
+            job, future = self._running.pop(name)
+            if not _succeeded(future):
+                self._failed.add(name)
+                self._failed_blocks |= set(job.blocks)
+                self._count("loads_failed")
+        return done
+
+    def failed_blocks(self) -> set[int]:
+        """Blocks of loads that failed since the last call."""
+        blocks, self._failed_blocks = self._failed_blocks, set()
+        return blocks
+
+    def failed(self) -> set[str]:
+        """Requests whose load failed since the last call."""
+        failed, self._failed = self._failed, set()
+        return failed
+
+    def stats(self) -> KameraStats | None:
+        """Counts since the last call."""
+        with self._lock:
+            return self._stats.take()
+
+    def settle(self) -> None:
+        """Wait until all that was begun is done. For tests and at the end."""
+        self._former.submit(lambda: None).result()
+        self._loader.submit(lambda: None).result()
+
+    def close(self) -> None:
+        """End the threads, what is begun first."""
+        self._loader.shutdown()
+        self._former.shutdown()
+
+    def _load(self, job: LoadJob) -> bool:
+        """Compose a job's pieces into its blocks, from token `skip` on. False when the store has a hole."""
+        clock, begin, num_bytes = time.perf_counter(), 0, 0
+        for piece in job.pieces:
+            chunk = piece.chunks[self.shard]
+            end = begin + chunk.num_tokens
+            if end > job.skip:
+                placed = self._placed(job.owner, piece)
+                if isinstance(placed, Miss):
+                    logger.warning("Kamera: request %s: %s", job.request, placed.detail)
+                    return False
+                first = max(job.skip - begin, 0)
+                part = placed.slice_tokens(first, chunk.num_tokens)
+                self.pool.write(part, self.pool.slots(job.blocks, begin + first, end))
+                num_bytes += part.num_bytes
+            begin = end
+        self._settle_device()
+        self._count("loads")
+        self._count("bytes_loaded", num_bytes)
+        self._count("apply_seconds", time.perf_counter() - clock)
+        return True
+
+    def _placed(self, owner: Owner, piece: Piece) -> ChunkKV | Miss:
+        """R(p) (canonical + U Vᵀ), in the cache dtype: one rounding."""
+        library, chunk = self._library(owner), piece.chunks[self.shard]
+        canonical = library.canonical(chunk)
+        if isinstance(canonical, Miss):
+            return canonical
+        patch = None
+        if (record := piece.patches[self.shard]) is not None:
+            found = library.patch(chunk, record)
+            if isinstance(found, Miss):
+                return found
+            patch = found
+        positions = chunk.layout.at(piece.start).to(self.pool.device)
+        return operator.apply(canonical, patch, positions, self.spec, self.pool.dtype)
+
+    def _keep(self, job: CaptureJob, kv: ChunkKV) -> None:
+        """A chunk's canonical, or its patch once there is a canonical."""
+        clock = time.perf_counter()
+        library, chunk = self._library(job.owner), job.chunks[self.shard]
+        positions = chunk.layout.at(job.start).to(self.pool.device)
+        if not job.antecedents[self.shard]:
+            library.keep_canonical(chunk, kv.to_canonical(positions, self.spec))
+            self._count("canonicals_kept")
+            for waited in self._waiting.take(chunk.digest):
+                self._learn(waited)
+        else:
+            wide = kv.to_canonical(positions, self.spec, torch.float32)
+            behind = job.antecedents[self.shard], job.contexts[self.shard]
+            self._learn(Conditioned(library, chunk, *behind, wide))
+        self._count("form_seconds", time.perf_counter() - clock)
+
+    def _learn(self, conditioned: Conditioned) -> None:
+        canonical = conditioned.library.canonical(conditioned.chunk)
+        if isinstance(canonical, Miss):
+            dropped = self._waiting.add(conditioned)
+            self._count("pending_dropped", dropped)
+            return
+        conditioned.library.learn(
+            conditioned.chunk,
+            conditioned.antecedents,
+            conditioned.kv,
+            canonical,
+            conditioned.context,
+        )
+        self._count("patches_formed")
+
+    def _guarded(
+        self, work: Callable[[CaptureJob, ChunkKV], None], job: CaptureJob, kv: ChunkKV
+    ) -> None:
+        """Keeping is a courtesy: what goes wrong there is said and counted, and harms no request."""
+        try:
+            work(job, kv)
+        except Exception:
+            logger.exception(
+                "Kamera: chunk %s could not be kept", job.chunks[self.shard].digest[:12]
+            )
+            self._count("forming_failed")
+
+    def _library(self, owner: Owner) -> Library:
+        key = owner.models[self.shard], owner.tenant
+        if key not in self._libraries:
+            self._libraries[key] = Library(self.store, *key, self.settings.rank, self.pool.device)
+        return self._libraries[key]
+
+    def _settle_device(self) -> None:
+        if self.pool.device.type == "cuda":
+            torch.cuda.current_stream(self.pool.device).synchronize()
+
+    def _count(self, name: str, value: float = 1) -> None:
+        if value:
+            with self._lock:
+                self._stats.add(name, value)
+
+
+def _succeeded(future: Future[bool]) -> bool:
+    error = future.exception()
+    if error is not None:
+        logger.error("Kamera: a load failed", exc_info=error)
+        return False
+    return future.result()
