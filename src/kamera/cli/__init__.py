@@ -6,6 +6,7 @@ progress   a bar on a terminal
 replay     `kamera replay`
 demo       `kamera demo`
 doctor     `kamera doctor`
+serve      `kamera serve`
 """
 
 import sys

@@ -8,6 +8,7 @@ import kamera
 from kamera.cli.demo import demo
 from kamera.cli.doctor import doctor
 from kamera.cli.replay import replay
+from kamera.cli.serve import serve
 
 app = typer.Typer(
     name="kamera",
@@ -19,6 +20,7 @@ app = typer.Typer(
 app.command()(replay)
 app.command()(demo)
 app.command()(doctor)
+app.command()(serve)
 
 
 def _print_version(wanted: bool) -> bool:

@@ -13,8 +13,12 @@ EXTRAS = "pip install 'kamera-kv[cli,hf,lab]'"
 
 
 @contextmanager
-def clear_errors() -> Iterator[None]:
-    """Turn what Kamera raises on purpose, and a missing extra, into that line. A bug keeps its traceback."""
+def clear_errors(extras: str = EXTRAS) -> Iterator[None]:
+    """Turn what Kamera raises on purpose, and a missing extra, into that line. A bug keeps its traceback.
+
+    Args:
+        extras: how to install what the command needs.
+    """
     try:
         yield
     except KameraError as error:
@@ -23,7 +27,7 @@ def clear_errors() -> Iterator[None]:
         name = error.name or ""
         if name.partition(".")[0] == "kamera":
             raise
-        _fail(f"{name} isn't installed: this command needs it. Install it with: {EXTRAS}")
+        _fail(f"{name} isn't installed: this command needs it. Install it with: {extras}")
 
 
 def _fail(message: str) -> None:

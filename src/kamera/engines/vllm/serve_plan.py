@@ -155,7 +155,8 @@ def _fill(settings: ConnectorSettings) -> str:
     }[settings.fill]
     if settings.fill == "off":
         return when
-    return f"{settings.fill}: solo requests {when}, at most {settings.fill_per_minute} a minute; GET /kamera/fill"
+    most = f"at most {settings.fill_per_minute} a minute"
+    return f"{settings.fill}: solo requests {when}, {most}; GET /kamera/fill"
 
 
 def _names(extra: tuple[str, ...]) -> list[str]:

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from kamera.engines.vllm.fill.body import images_of
 from kamera.engines.vllm.fill.budget import Budget
@@ -33,6 +33,7 @@ class Sent:
     mm_hash: str | None = None
 
 
+@runtime_checkable
 class Sender(Protocol):
     """Sends one solo request at a time."""
 

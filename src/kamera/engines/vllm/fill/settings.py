@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Literal, cast
 
 from kamera.engines.vllm.settings import ConnectorSettings
 from kamera.errors import ConfigError
@@ -12,7 +12,6 @@ from kamera.errors import ConfigError
 FillPolicy = Literal["eager", "idle", "off"]
 """`eager`: as soon as an image was shown; `idle`: only while no client's request is in flight; `off`."""
 
-POLICIES: tuple[FillPolicy, ...] = get_args(FillPolicy)
 MIB = 1024 * 1024
 
 
@@ -47,10 +46,6 @@ class FillSettings:
     poll_s: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.policy not in POLICIES:
-            raise ConfigError(
-                f"Unknown fill policy {self.policy!r}: expected one of {', '.join(POLICIES)}"
-            )
         for name in ("per_minute", "max_body_bytes", "max_waiting", "max_tries"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"Invalid {name}: expected at least 1, got {getattr(self, name)}")

@@ -1,0 +1,379 @@
+"""The companion with a sender that records: policies, once each, one at a time, budget, the spool."""
+
+import asyncio
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from fill_doubles import FAST, Recorder, chat, companion, settle, until
+
+from kamera.engines.vllm.fill.companion import Companion
+from kamera.engines.vllm.fill.settings import FillSettings
+from kamera.engines.vllm.fill.source import ImageSource, TextSource
+from kamera.errors import ConfigError
+
+
+def test_an_image_that_was_shown_is_sent_once() -> None:
+    async def run() -> None:
+        sender = Recorder()
+        runs = companion(sender)
+        runs.start()
+        for _ in range(3):
+            runs.offer([chat("data:a", "data:b")])
+        runs.offer([chat("data:c", cache_salt="t")])
+        await settle(runs)
+        await runs.stop()
+        assert sender.sent == [
+            ImageSource("data:a"),
+            ImageSource("data:b"),
+            ImageSource("data:c", cache_salt="t"),
+        ]
+        told = runs.to_json()
+        assert (told["num_bodies"], told["num_images"], told["num_known"]) == (4, 7, 4)
+        assert (told["num_sent"], told["num_sent_tokens"]) == (3, 21)
+        assert told["num_waiting"] == 0
+
+    asyncio.run(run())
+
+
+def test_a_body_in_pieces_is_one_body() -> None:
+    async def run() -> None:
+        sender = Recorder()
+        runs = companion(sender)
+        runs.start()
+        body = chat("data:a")
+        runs.offer([body[:7], body[7:40], body[40:]])
+        await settle(runs)
+        await runs.stop()
+        assert sender.urls == ["data:a"]
+
+    asyncio.run(run())
+
+
+def test_solo_requests_go_one_at_a_time() -> None:
+    async def run() -> None:
+        sender = Recorder()
+        runs = companion(sender)
+        runs.start()
+        runs.offer([chat(*(f"data:{i}" for i in range(20)))])
+        await settle(runs)
+        await runs.stop()
+        assert len(sender.sent) == 20
+        assert sender.most_at_once == 1
+
+    asyncio.run(run())
+
+
+def test_idle_sends_only_while_no_clients_request_is_in_flight() -> None:
+    async def run() -> None:
+        sender = Recorder()
+        runs = companion(sender, policy="idle")
+        runs.start()
+        with runs.traffic.request():
+            runs.offer([chat("data:a", "data:b")])
+            await asyncio.sleep(20 * FAST)
+            assert sender.sent == []
+            sender.gate.clear()
+        await until(lambda: sender.num_at_once == 1)
+        with runs.traffic.request():
+            sender.gate.set()
+            await until(lambda: sender.urls == ["data:a"])
+            await asyncio.sleep(20 * FAST)
+            assert sender.urls == ["data:a"]
+        await settle(runs)
+        await runs.stop()
+        assert sender.urls == ["data:a", "data:b"]
+
+    asyncio.run(run())
+
+
+def test_eager_sends_while_clients_wait() -> None:
+    async def run() -> None:
+        sender = Recorder()
+        runs = companion(sender, policy="eager")
+        runs.start()
+        with runs.traffic.request():
+            runs.offer([chat("data:a")])
+            await until(lambda: sender.urls == ["data:a"])
+        await runs.stop()
+
+    asyncio.run(run())
+
+
+def test_off_sends_nothing_and_keeps_nothing(tmp_path: Path) -> None:
+    async def run() -> None:
+        sender = Recorder()
+        runs = companion(sender, policy="off", store=tmp_path)
+        runs.start()
+        assert not runs.is_running
+        runs.offer([chat("data:a")])
+        await asyncio.sleep(20 * FAST)
+        assert sender.sent == []
+        assert runs.to_json()["num_waiting"] == 0
+        await runs.stop()
+
+    asyncio.run(run())
+
+
+def test_a_budget_that_is_spent_holds_the_rest_back() -> None:
+    async def run() -> None:
+        now = [1000.0]
+        sender = Recorder()
+        settings = FillSettings(policy="eager", poll_s=FAST, per_minute=2)
+        runs = Companion(sender, settings, clock=lambda: now[0])
+        waits: list[float] = []
+        sleep = asyncio.sleep
+
+        async def sleep_and_pass(seconds: float) -> None:
+            waits.append(seconds)
+            now[0] += seconds
+            await sleep(0)
+
+        runs.start()
+        runs.offer([chat("data:a", "data:b", "data:c")])
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("kamera.engines.vllm.fill.companion.asyncio.sleep", sleep_and_pass)
+            while len(sender.sent) < 3:
+                await sleep(FAST)
+        await runs.stop()
+        assert 60.0 in waits
+        assert now[0] >= 1060.0
+
+    asyncio.run(run())
+
+
+def test_a_source_that_fails_is_counted_and_the_next_is_sent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run() -> None:
+        sender = Recorder()
+        sender.fails_on = {"data:bad"}
+        runs = companion(sender)
+        runs.start()
+        runs.offer([chat("data:bad", "data:good")])
+        await settle(runs)
+        await runs.stop()
+        assert sender.urls == ["data:good"]
+        assert (runs.counters.num_failed, runs.counters.num_sent) == (1, 1)
+
+    with caplog.at_level(logging.WARNING, logger="vllm.kamera.fill"):
+        asyncio.run(run())
+    assert "No canonical for a chunk (image): ValueError: can't read data:bad" in caplog.text
+
+
+def test_a_log_line_never_holds_an_images_bytes(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        sender = Recorder()
+        url = "data:" + "x" * 100_000
+        sender.fails_on = {url}
+        runs = companion(sender)
+        runs.start()
+        runs.offer([chat(url)])
+        await settle(runs)
+        await runs.stop()
+
+    with caplog.at_level(logging.WARNING, logger="vllm.kamera.fill"):
+        asyncio.run(run())
+    assert len(caplog.records) == 1
+    assert len(caplog.records[0].getMessage()) < 400
+
+
+def test_a_solo_request_that_hangs_is_given_up() -> None:
+    async def run() -> None:
+        sender = Recorder()
+        sender.gate.clear()
+        runs = companion(sender, solo_timeout_s=0.05)
+        runs.start()
+        runs.offer([chat("data:a")])
+        await until(lambda: runs.counters.num_failed == 1)
+        sender.gate.set()
+        runs.offer([chat("data:b")])
+        await settle(runs)
+        await runs.stop()
+        assert sender.urls == ["data:b"]
+
+    asyncio.run(run())
+
+
+def test_a_bug_in_the_companion_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        sender = Recorder()
+        runs = companion(sender, retry_s=FAST)
+        look = runs._look
+        failures = iter([True])
+
+        async def look_badly() -> None:
+            if next(failures, False):
+                raise RuntimeError("a bug")
+            await look()
+
+        runs._look = look_badly  # type: ignore[method-assign]
+        runs.start()
+        runs.offer([chat("data:a")])
+        await until(lambda: sender.urls == ["data:a"])
+        assert runs.is_running
+        await runs.stop()
+
+    asyncio.run(run())
+    assert "a bug" in caplog.text
+
+
+def test_it_ends_when_the_engine_is_gone() -> None:
+    async def run() -> None:
+        sender = Recorder()
+        runs = companion(sender)
+        runs.start()
+        sender.is_alive = False
+        await until(lambda: not runs.is_running)
+        runs.offer([chat("data:a")])
+        assert runs.to_json()["num_waiting"] == 0
+        await runs.stop()
+
+    asyncio.run(run())
+
+
+def test_bodies_that_wait_stay_within_their_bytes_and_the_oldest_go() -> None:
+    async def run() -> None:
+        sender = Recorder()
+        body = chat("data:a")
+        runs = companion(sender, policy="idle", max_waiting_bytes=2 * len(body))
+        runs.start()
+        with runs.traffic.request():
+            for name in "abc":
+                runs.offer([chat(f"data:{name}")])
+            assert runs.counters.num_dropped_bodies == 1
+        await settle(runs)
+        await runs.stop()
+        assert sender.urls == ["data:b", "data:c"]
+
+    asyncio.run(run())
+
+
+def test_sources_that_find_the_queue_full_are_counted_and_get_another_chance() -> None:
+    async def run() -> None:
+        sender = Recorder()
+        runs = companion(sender, max_waiting=1)
+        runs.start()
+        runs.offer([chat("data:a", "data:b")])
+        await settle(runs)
+        assert runs.counters.num_dropped_sources == 1
+        runs.offer([chat("data:a", "data:b")])
+        await settle(runs)
+        await runs.stop()
+        assert sender.urls == ["data:a", "data:b"]
+
+    asyncio.run(run())
+
+
+def want(store: Path, name: str, **value: object) -> Path:
+    (store / "wanted").mkdir(exist_ok=True)
+    path = store / "wanted" / f"{name}.json"
+    path.write_text(json.dumps({"version": 1, "cache_salt": None, **value}))
+    return path
+
+
+def test_a_wanted_text_is_sent_with_its_salt(tmp_path: Path) -> None:
+    async def run() -> None:
+        sender = Recorder()
+        runs = companion(sender, store=tmp_path)
+        runs.start()
+        want(tmp_path, "a", kind="text", token_ids=[5, 6, 7], cache_salt="t")
+        await until(lambda: bool(sender.sent))
+        await asyncio.sleep(10 * FAST)
+        await runs.stop()
+        assert sender.sent == [TextSource((5, 6, 7), "t")]
+        assert runs.to_json()["num_wanted"] == 1
+
+    asyncio.run(run())
+
+
+def test_a_text_that_is_still_wanted_is_tried_again_and_then_given_up(tmp_path: Path) -> None:
+    async def run() -> None:
+        sender = Recorder()
+        runs = companion(sender, store=tmp_path, retry_s=4 * FAST, max_tries=2)
+        runs.start()
+        path = want(tmp_path, "a", kind="text", token_ids=[5])
+        await until(lambda: runs.to_json()["num_wanted_given_up"] == 1)
+        await asyncio.sleep(20 * FAST)
+        assert sender.sent == 2 * [TextSource((5,))]
+        assert runs.counters.num_retried == 1
+        path.unlink()
+        await until(lambda: runs.to_json()["num_wanted"] == 0)
+        await runs.stop()
+
+    asyncio.run(run())
+
+
+def test_of_several_front_ends_one_sends_the_texts(tmp_path: Path) -> None:
+    async def run() -> None:
+        sender = Recorder()
+        settings = FillSettings(policy="eager", poll_s=FAST, store=tmp_path)
+        runs = Companion(sender, settings, reads_spool=False)
+        runs.start()
+        want(tmp_path, "a", kind="text", token_ids=[5])
+        await until(lambda: runs.to_json()["num_wanted"] == 1)
+        await asyncio.sleep(10 * FAST)
+        await runs.stop()
+        assert sender.sent == []
+
+    asyncio.run(run())
+
+
+def test_an_image_whose_canonical_was_evicted_is_sent_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        now = [1000.0]
+        sender = Recorder()
+        settings = FillSettings(policy="eager", poll_s=FAST, store=tmp_path)
+        runs = Companion(sender, settings, clock=lambda: now[0])
+        runs.start()
+        runs.offer([chat("data:a")])
+        await settle(runs)
+        want(tmp_path, "chunk", kind="image", mm_hash="hash of data:a")
+        await until(lambda: runs.to_json()["num_wanted"] == 1)
+        await asyncio.sleep(10 * FAST)
+        assert sender.urls == ["data:a"]  # just sent: its canonical is on its way
+        now[0] += 60.0
+        await until(lambda: len(sender.sent) == 2)
+        await runs.stop()
+        assert sender.urls == ["data:a", "data:a"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "fields", [{"mm_hash": "unknown"}, {"mm_hash": "hash of data:a", "cache_salt": "other tenant"}]
+)
+def test_an_image_that_was_not_seen_here_is_left_wanted(
+    tmp_path: Path, fields: dict[str, str]
+) -> None:
+    async def run() -> None:
+        now = [1000.0]
+        sender = Recorder()
+        settings = FillSettings(policy="eager", poll_s=FAST, store=tmp_path)
+        runs = Companion(sender, settings, clock=lambda: now[0])
+        runs.start()
+        runs.offer([chat("data:a")])
+        await settle(runs)
+        now[0] += 1000.0
+        want(tmp_path, "chunk", kind="image", **fields)
+        await until(lambda: runs.to_json()["num_wanted"] == 1)
+        await asyncio.sleep(10 * FAST)
+        await runs.stop()
+        assert sender.urls == ["data:a"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"per_minute": 0},
+        {"poll_s": 0.0},
+        {"max_body_bytes": 0},
+        {"max_tries": 0},
+    ],
+)
+def test_settings_that_cannot_be_right_are_refused(bad: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        FillSettings(**bad)  # type: ignore[arg-type]
