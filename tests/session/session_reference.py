@@ -8,6 +8,10 @@ from torch import Tensor
 from kamera.session import Answer, Outcome, Session
 
 QUESTION = "which digit goes with the shape?"
+TOKENS = {"a": 8, "b": 14, "c": 12, "d": 11}
+"""Of the chunks that `shown` draws: grids of 2x3, 3x4, 2x5 and 3x3 merged tokens, two wrapper tokens each."""
+
+EXACT = 1e-6
 
 
 def truth(session: Session, question: str = QUESTION) -> Tensor:
