@@ -137,7 +137,6 @@ def train_language(
     seed: int,
     rate: float = 1.5e-3,
     tokens: int = 3000,
-    autocast: bool = False,
     on_check: Any = None,
 ) -> None:
     """Train in place; prints running accuracies every 100 steps."""
@@ -153,9 +152,8 @@ def train_language(
         for group in optimizer.param_groups:
             group["lr"] = rate * factor
         name, batch = draw_batch(sampler, layout, tokens)
-        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-            masked = batch.binds_last and bool(torch.rand(()) < MASKED_SHARE)
-            loss, report = losses(model, heads, batch, masked=masked)
+        masked = batch.binds_last and bool(torch.rand(()) < MASKED_SHARE)
+        loss, report = losses(model, heads, batch, masked=masked)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(everything, 1.0)
