@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,7 +17,11 @@ from places import checkpoint
 from reference import Item
 
 CHILD = Path(__file__).with_name("engine_child.py")
-START_S, CALL_S = 240, 240
+SETTLE = """
+from vllm.distributed.kv_transfer import get_kv_transfer_group
+get_kv_transfer_group()._worker.settle()
+"""
+START_S, CALL_S, HELD_S = 240, 240, 60
 
 
 class EngineError(RuntimeError):
@@ -51,7 +56,11 @@ class Engine:
         self._pipe = Connection(mine.detach())
         folder = checkpoint(model) if isinstance(model, str) else model
         self._pipe.send((str(folder), kamera, options))
-        self._take(START_S)
+        try:
+            self._take(START_S)
+        except EngineError:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -93,6 +102,18 @@ class Engine:
         images = dict.fromkeys(image for item in items for image in item.images)
         spans = dict.fromkeys(span for item in items for span in item.text_spans())
         self.call("solo", list(images), list(spans), salt)
+
+    def until_held(self, item: Item, **options: Any) -> Answer:
+        """Ask until all that can be held is: workers in processes of their own can't be waited for."""
+        deadline = time.monotonic() + HELD_S
+        while (answer := self.one(item, **options)).num_cached < item.num_held:
+            assert time.monotonic() < deadline, f"only {answer.num_cached} of {item.num_held} held"
+            time.sleep(0.1)
+        return answer
+
+    def settle(self) -> None:
+        """Wait until what the engine's prefills gave is formed and stored."""
+        self.call("run", SETTLE)
 
     def _take(self, timeout_s: float) -> Any:
         if not self._pipe.poll(timeout_s):

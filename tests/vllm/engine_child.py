@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 import traceback
@@ -13,6 +14,7 @@ from typing import Any
 
 from answer import Answer
 
+LABELS = ("point", "reason", "source")
 MLA_OPTIONS = {
     "block_size": 16,
     # vLLM 0.32 on CPU: its rotary operator reads k_pe with a wrong stride.
@@ -24,8 +26,9 @@ class ChildEngine:
     """`vllm.LLM` on one checkpoint, with counts of its vision tower."""
 
     def __init__(self, folder: str, kamera: dict[str, Any] | None, options: dict[str, Any]) -> None:
-        from vllm import LLM
         from vllm.config import KVTransferConfig
+
+        from vllm import LLM
 
         config = json.loads(Path(folder, "config.json").read_text())
         self.model_type = config["model_type"]
@@ -69,15 +72,15 @@ class ChildEngine:
         requests: Sequence[tuple[Sequence[Path], str]],
         *,
         salt: str | None = None,
-        salts: Sequence[str | None] | None = None,
         kamera: Any = None,
         max_tokens: int = 1,
     ) -> list[Answer]:
-        """Chat requests of images and one question each, in one batch."""
-        salts = salts or [salt] * len(requests)
-        prompts = [self._prompt(*r, s) for r, s in zip(requests, salts, strict=True)]
+        """Chat requests of images and one question each, in one batch. `kamera` may be one for each."""
+        prompts = [self._prompt(*request, salt) for request in requests]
+        asked = kamera if isinstance(kamera, list) else [kamera] * len(requests)
+        params = [self._params(one, max_tokens, logprobs=20) for one in asked]
         start = time.perf_counter()
-        made = self._generate(prompts, self._params(kamera, max_tokens, logprobs=20))
+        made = self._generate(prompts, params)
         wall_s = time.perf_counter() - start
         return [self._answer(one, wall_s) for one in made]
 
@@ -99,7 +102,7 @@ class ChildEngine:
         samples: dict[str, float] = {}
         for family in REGISTRY.collect():
             for sample in family.samples:
-                labels = [v for k, v in sorted(sample.labels.items()) if k in ("point", "reason")]
+                labels = [v for k, v in sorted(sample.labels.items()) if k in LABELS]
                 name = "/".join([sample.name, *labels])
                 samples[name] = samples.get(name, 0.0) + sample.value
         return samples
@@ -160,9 +163,15 @@ class ChildEngine:
             {token: told.logprob for token, told in output.logprobs[0].items()},
             made.num_cached_tokens or 0,
             len(made.prompt_token_ids),
+            tuple(_margin(told) for told in output.logprobs),
             wall_s,
             tuple(made.prompt_token_ids),
         )
+
+
+def _margin(told: dict[int, Any]) -> float:
+    best, second = sorted((one.logprob for one in told.values()), reverse=True)[:2]
+    return best - second
 
 
 def main() -> None:
@@ -173,7 +182,7 @@ def main() -> None:
         try:
             message = pipe.recv()
         except EOFError:
-            return
+            os._exit(0)  # what was published is on disk; vLLM's own way out takes seconds
         try:
             if engine is None:
                 engine, value = ChildEngine(*message), None
