@@ -30,21 +30,26 @@ from kamera.lab.conformance.checks import (
 )
 from kamera.lab.conformance.checks import engine as engine_check
 from kamera.lab.conformance.measure import Outcome, differing, layer_error
-from kamera.lab.conformance.models import CASES
+from kamera.lab.conformance.models import CASES, case_of
 from kamera.lab.conformance.subject import Subject
+from kamera.lab.conformance.vocabulary import BY_CHARACTER
 from kamera.positions import PositionLayout
 from kamera.rope import RopeSpec
 
-QWEN3_VL = next(case for case in CASES if case.model_type == "qwen3_vl")
-MOE = next(case for case in CASES if case.model_type == "qwen3_vl_moe")
-LLAMA = next(case for case in CASES if case.model_type == "llama")
-GEMMA = next(case for case in CASES if case.model_type == "gemma3")
-QWEN2_5_VL = next(c for c in CASES if c.model_type == "qwen2_5_vl" and not c.counts)
-OMNI = next(c for c in CASES if c.model_type == "qwen2_5_omni_thinker" and c.variant)
+QWEN3_VL, MOE = case_of("qwen3_vl"), case_of("qwen3_vl_moe")
+LLAMA, GEMMA = case_of("llama"), case_of("gemma3")
+QWEN2_5_VL = case_of("qwen2_5_vl", "long video, positions given")
+OMNI = case_of("qwen2_5_omni_thinker", "long video")
 
 
 def subject_of(case: Case, kind: str, dtype: torch.dtype = torch.float32) -> Subject:
     return next(s for name, s in entry.tiny_subjects(case, dtype) if name == kind)
+
+
+def scaled(scheme: str) -> Case:
+    """A text model of a RoPE scheme."""
+    configs = ((case, case.config(BY_CHARACTER)) for case in CASES)
+    return next(c for c, made in configs if made.rope_parameters.get("rope_type") == scheme)
 
 
 def failing(outcomes: list[Outcome]) -> set[str]:
@@ -92,8 +97,7 @@ def test_a_wrong_axis_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_attention_factor_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = next(c for c in CASES if c.config().rope_parameters.get("rope_type") == "yarn")
-    subject = subject_of(case, "text")
+    subject = subject_of(scaled("yarn"), "text")
     rope = dataclasses.replace(subject.rope, attention_scaling=1.0)
     monkeypatch.setattr(subject.backbone, "rope", rope)
     assert failing(canonical.check(subject)) == {"canonical is the key before RoPE"}
@@ -144,8 +148,7 @@ def test_steps_that_are_rounded_instead_of_cut_off_fail(
 def test_an_answer_beyond_the_frequencies_reach_fails(
     scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schemes = (c for c in CASES if c.config().rope_parameters.get("rope_type") == scheme)
-    subject = subject_of(next(schemes), "text")
+    subject = subject_of(scaled(scheme), "text")
     assert failing(reach.check(subject)) == set()
     monkeypatch.setattr(RopeSpec, "check_reach", lambda *_: None)
     (outcome,) = reach.check(subject)

@@ -1,8 +1,11 @@
 """The M-RoPE families' own forward over a whole request, beside the engine's chunks."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
+from hf_reference import prompt_positions, relative
 from torch import Tensor
 
 from kamera.channels import ChunkKV, concat
@@ -99,3 +102,58 @@ def one_by_one(engine: HFEngine, prompt: Prompt) -> tuple[ChunkKV, Tensor]:
         start += chunk.extent
     assert context is not None
     return context, step.logits
+
+
+def check_positions(engine: HFEngine, prompt: Prompt) -> None:
+    """Ours are the model's own, all whole, and text goes on where its decoding would."""
+    own, after = own_positions(engine, prompt)
+    assert prompt_positions(prompt).equal(own.long())
+    assert own.equal(own.round())
+    assert sum(chunk.extent for chunk in (*prompt.chunks, prompt.tail)) == after
+
+
+def check_one_forward(engine: HFEngine, prompt: Prompt, positions: Tensor | None = None) -> None:
+    """In one forward, KV is the model's own bit for bit, and the logits but for the head's rounding."""
+    logits, kv = own_forward(engine, prompt, positions)
+    mine = engine.prefill((*prompt.chunks, prompt.tail), see(engine, prompt), start=0)
+    for name, tensor in kv.tensors.items():
+        assert mine.kv.tensors[name].equal(tensor)
+    assert relative(mine.logits, logits) <= HEAD_ROUNDING
+
+
+def check_chunk_by_chunk(
+    engine: HFEngine,
+    folder: Path,
+    asked: Callable[[HFEngine], Prompt],
+    positions: Tensor | None = None,
+) -> None:
+    """Chunk by chunk is as close to the float64 model as one forward of the model's own, twice that."""
+    wide = HFEngine.from_pretrained(folder, dtype="float64")
+    wide.model.set_experts_implementation("eager")  # torch has no grouped product in float64
+    truth, true_kv = own_forward(wide, asked(wide), positions)
+    prompt = asked(engine)
+    logits, kv = own_forward(engine, prompt, positions)
+    context, mine = one_by_one(engine, prompt)
+    assert relative(mine, truth) <= 2 * relative(logits, truth)
+    for name, tensor in kv.tensors.items():
+        noise = relative(tensor, true_kv.tensors[name])
+        assert relative(context.tensors[name], true_kv.tensors[name]) <= 2 * noise
+
+
+def own_tokens(engine: HFEngine, prompt: Prompt, count: int) -> list[int]:
+    """What the model's `generate` says, up to the first token that ends an answer."""
+    given = own_inputs(engine, prompt)
+    engine.model.model.rope_deltas = None
+    tokens: list[int] = engine.model.generate(
+        **given, max_new_tokens=count, do_sample=False, eos_token_id=None, pad_token_id=0
+    )[0, given["input_ids"].shape[1] :].tolist()
+    stops = [at for at, token in enumerate(tokens) if token in engine._stop_ids()]
+    return tokens[: stops[0] + 1] if stops else tokens
+
+
+def our_tokens(engine: HFEngine, prompt: Prompt, count: int, *, late: int = 0) -> list[int]:
+    """What the engine says behind the chunks' KV, the tail `late` positions too late."""
+    context = engine.prefill(prompt.chunks, see(engine, prompt), start=0).kv
+    start = sum(chunk.extent for chunk in prompt.chunks) + late
+    made = engine.generate(prompt.tail, start=start, context=context, max_new_tokens=count)
+    return list(made.token_ids)

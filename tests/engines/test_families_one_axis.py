@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
+from checkpoints import IMAGES, ONE_AXIS, build
 from hf_reference import relative
-from one_axis import IMAGES, TINY, build
 from torch import Tensor
 
 from kamera.channels import ChunkKV, concat
@@ -18,7 +18,7 @@ from kamera.chunk import Chunk
 from kamera.engines.hf import HFEngine
 from kamera.engines.hf import cache as kv_cache
 
-FAMILIES = list(TINY)
+FAMILIES = list(ONE_AXIS)
 Engines = Callable[..., HFEngine]
 SIZES = [(84, 56), (60, 130)]
 

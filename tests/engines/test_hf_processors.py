@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mrope_checkpoints import FAMILIES, WITH_AUDIO, WITH_VIDEO, save
+from checkpoints import MROPE, build
+from checkpoints.mrope import WITH_AUDIO, WITH_VIDEO
 from PIL import Image
 
 from kamera.engines.hf import HFEngine
@@ -61,7 +62,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def engines(root: Path) -> dict[str, HFEngine]:
-    return {name: HFEngine.from_pretrained(save(name, root / name)) for name in FAMILIES}
+    return {name: HFEngine.from_pretrained(build(name, root / name)) for name in MROPE}
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,7 @@ def processed(root: Path, engines: dict[str, HFEngine], media: dict[str, Any]) -
             "text": engine.tokenizer.apply_chat_template(
                 chat(name, media), tokenize=False, add_generation_prompt=True
             ),
+            "processor": MROPE[name].processor,
             "fps": rate(name),
             "audio": name in WITH_AUDIO,
         }
@@ -93,7 +95,7 @@ def processed(root: Path, engines: dict[str, HFEngine], media: dict[str, Any]) -
     return dict(np.load(root / "processed.npz"))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", list(MROPE))
 def test_token_ids_are_the_processors_own(
     engines: dict[str, HFEngine], media: dict[str, Any], processed: dict[str, Any], family: str
 ) -> None:
@@ -105,7 +107,7 @@ def test_token_ids_are_the_processors_own(
     assert len(kinds) == 1 + (family in WITH_VIDEO) + (family in WITH_AUDIO)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", list(MROPE))
 def test_inputs_of_the_towers_are_the_processors_own_bit_for_bit(
     engines: dict[str, HFEngine], media: dict[str, Any], processed: dict[str, Any], family: str
 ) -> None:

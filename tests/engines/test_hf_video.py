@@ -5,14 +5,16 @@ from typing import Any
 
 import pytest
 import torch
+from checkpoints import build
+from checkpoints.mrope import WITH_VIDEO
 from hf_reference import prompt_positions, relative
-from mrope_checkpoints import WITH_VIDEO, save
 from mrope_reference import (
-    HEAD_ROUNDING,
-    one_by_one,
-    own_forward,
-    own_inputs,
+    check_chunk_by_chunk,
+    check_one_forward,
+    check_positions,
+    our_tokens,
     own_positions,
+    own_tokens,
     see,
 )
 
@@ -38,7 +40,7 @@ def family(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("videos")
-    return {name: save(name, root / name) for name in WITH_VIDEO}
+    return {name: build(name, root / name) for name in WITH_VIDEO}
 
 
 @pytest.fixture(scope="module")
@@ -72,15 +74,14 @@ def asked(engine: HFEngine, picture: Any, count: int, fps: float, first: int = 1
     return engine.prompt([{"role": "user", "content": parts}])
 
 
-def rate(family: str) -> float:
-    """Frames per second at which Qwen2.5-VL's steps are one position apart (3 tokens a second)."""
-    return 2.0 if family == "qwen3_omni_moe" else 6.0
+RATE = 4.0
+"""Frames per second at which steps in time are one position apart: two positions a second."""
 
 
 @pytest.fixture(scope="module")
-def short(engine: HFEngine, family: str, picture: Any) -> Prompt:
+def short(engine: HFEngine, picture: Any) -> Prompt:
     """Three temporal patches of five frames: no more positions than the grid's longer side."""
-    return asked(engine, picture, 5, rate(family))
+    return asked(engine, picture, 5, RATE)
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +95,7 @@ def video_of(prompt: Prompt) -> Chunk:
 
 
 def test_positions_of_a_short_video_are_the_models_own(engine: HFEngine, short: Prompt) -> None:
-    own, after = own_positions(engine, short)
-    assert prompt_positions(short).equal(own.long())
-    assert own.equal(own.round())
-    assert sum(chunk.extent for chunk in (*short.chunks, short.tail)) == after
+    check_positions(engine, short)
 
 
 def test_text_behind_a_long_video_resumes_past_its_last_position(
@@ -120,43 +118,20 @@ def test_text_behind_a_long_video_resumes_past_its_last_position(
 
 
 def test_one_forward_gives_the_models_own_kv_bit_for_bit(engine: HFEngine, short: Prompt) -> None:
-    logits, kv = own_forward(engine, short)
-    mine = engine.prefill((*short.chunks, short.tail), see(engine, short), start=0)
-    for name, tensor in kv.tensors.items():
-        assert mine.kv.tensors[name].equal(tensor)
-    assert relative(mine.logits, logits) <= HEAD_ROUNDING
+    check_one_forward(engine, short)
 
 
 def test_a_long_video_is_the_models_own_at_our_positions(
     engine: HFEngine, folders: dict[str, Path], long: Prompt, family: str, picture: Any
 ) -> None:
     positions = prompt_positions(long)
-    logits, kv = own_forward(engine, long, positions)
-    mine = engine.prefill((*long.chunks, long.tail), see(engine, long), start=0)
-    for name, tensor in kv.tensors.items():
-        assert mine.kv.tensors[name].equal(tensor)
-    wide = HFEngine.from_pretrained(folders[family], dtype="float64")
-    wide.model.set_experts_implementation("eager")
-    truth, true_kv = own_forward(wide, asked(wide, picture, 12, 2.0), positions)
-    context, last = one_by_one(engine, long)
-    assert relative(last, truth) <= 2 * relative(logits, truth)
-    for name, tensor in kv.tensors.items():
-        noise = relative(tensor, true_kv.tensors[name])
-        assert relative(context.tensors[name], true_kv.tensors[name]) <= 2 * noise
+    check_one_forward(engine, long, positions)
+    check_chunk_by_chunk(engine, folders[family], lambda on: asked(on, picture, 12, 2.0), positions)
 
 
 def test_decoding_behind_a_video_is_the_models_generate(engine: HFEngine, short: Prompt) -> None:
-    given = own_inputs(engine, short)
-    engine.model.model.rope_deltas = None
-    expected = engine.model.generate(
-        **given, max_new_tokens=6, do_sample=False, eos_token_id=None, pad_token_id=0
-    )[0, given["input_ids"].shape[1] :].tolist()
-    stops = [at for at, token in enumerate(expected) if token in engine._stop_ids()]
-    wanted = expected[: stops[0] + 1] if stops else expected
-    context = engine.prefill(short.chunks, see(engine, short), start=0).kv
-    start = sum(chunk.extent for chunk in short.chunks)
-    got = engine.generate(short.tail, start=start, context=context, max_new_tokens=6)
-    assert list(got.token_ids) == wanted
+    wanted = own_tokens(engine, short, 6)
+    assert our_tokens(engine, short, 6) == wanted
     assert len(wanted) > 1
 
 

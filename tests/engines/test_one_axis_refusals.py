@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from one_axis import build
+from checkpoints import build
 from transformers import AutoConfig
 
 from kamera.engines.hf import HFEngine

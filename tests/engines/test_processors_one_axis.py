@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from one_axis import IMAGES, build
+from checkpoints import IMAGES, build
 from PIL import Image
 
 from kamera.engines.hf import HFEngine

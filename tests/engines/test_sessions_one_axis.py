@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import torch
+from checkpoints import IMAGES, build
 from hf_reference import kl
-from one_axis import IMAGES, build
 
 from kamera.errors import ConfigError
 from kamera.session import Session

@@ -13,18 +13,9 @@ import transformers
 from PIL import Image
 from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoTokenizer, AutoVideoProcessor
 
-CLASSES = {
-    "qwen2_vl": "Qwen2VLProcessor", "qwen2_5_vl": "Qwen2_5_VLProcessor",
-    "qwen3_vl": "Qwen3VLProcessor", "qwen3_vl_moe": "Qwen3VLProcessor",
-    "qwen2_5_omni": "Qwen2_5OmniProcessor", "qwen3_omni_moe": "Qwen3OmniMoeProcessor",
-    "glm4v": "Glm4vProcessor", "glm4v_moe": "Glm4vProcessor",
-    "paddleocr_vl": "PaddleOCRVLProcessor",
-}  # fmt: skip
-
 
 def processed(folder: Path, request: dict, media: dict) -> dict:
     """The processor's outputs for the rendered chat."""
-    family = folder.name
     parts = {
         "image_processor": AutoImageProcessor.from_pretrained(folder, backend="pil"),
         "tokenizer": AutoTokenizer.from_pretrained(folder),
@@ -41,7 +32,7 @@ def processed(folder: Path, request: dict, media: dict) -> dict:
         parts["feature_extractor"] = AutoFeatureExtractor.from_pretrained(folder)
         given["audio"] = [media["audio"]]
         given["videos_kwargs"]["fps"] = request["fps"]
-    processor = getattr(transformers, CLASSES[family])(**parts)
+    processor = getattr(transformers, request["processor"])(**parts)
     return processor(**given, return_tensors="pt")
 
 

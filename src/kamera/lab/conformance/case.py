@@ -8,6 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
+from kamera.lab.conformance.vocabulary import Vocabulary
+
 MediaInputs = Callable[[Any, int], Mapping[str, Tensor]]
 """(config, seed) -> what a processor would hand to the tower for one random item."""
 
@@ -19,7 +21,7 @@ class Case:
     Attributes:
         model_type: names the family's row.
         variant: what the matrix prints besides the rotary scheme, which is read off the model.
-        config: makes the config; a function, since a config is mutable.
+        config: makes the config over a tokenizer's ids; a function, since a config is mutable.
         media: kind -> inputs of one item; the kinds that the windows hold.
         seed: of the weights. A mixture of experts has one under which no token's experts are so close
             that rounding decides between them: the check `routing` counts those that change.
@@ -30,7 +32,7 @@ class Case:
 
     model_type: str
     variant: str
-    config: Callable[[], Any]
+    config: Callable[[Vocabulary], Any]
     media: Mapping[str, MediaInputs] = field(default_factory=dict)
     seed: int = 0
     join: int = 0

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 import transformers
@@ -18,6 +17,7 @@ from kamera.engines.hf.backbone import Backbone
 from kamera.engines.hf.engine import HFEngine
 from kamera.engines.hf.families import FAMILIES, family_of
 from kamera.engines.hf.loading import Checkpoint
+from kamera.lab.conformance.build import build_model
 from kamera.lab.conformance.case import Case
 from kamera.lab.conformance.models import CASES
 from kamera.lab.conformance.packaged import packaged_subjects
@@ -25,7 +25,6 @@ from kamera.lab.conformance.pieces import Piece, media_piece, text_piece
 from kamera.lab.conformance.plain import Reference
 from kamera.lab.conformance.subject import Subject
 from kamera.lab.conformance.vocabulary import Characters
-from kamera.lab.conformance.weights import redraw
 
 Subjects = Iterator[tuple[str, Subject]]
 """(kind of chunk B, subject), one for each kind, over one model."""
@@ -85,16 +84,12 @@ def tiny_subjects(case: Case, dtype: torch.dtype) -> Subjects:
 
 def tiny_engine(case: Case, dtype: torch.dtype) -> HFEngine:
     """The case's model, saved and loaded as a checkpoint would be: that decides what stays float32."""
-    config = case.config()
-    family = family_of(config)
-    model_class = getattr(transformers, family.model_class)
-    torch.manual_seed(case.seed)
-    model: Any = model_class(config)
-    redraw(model, case.seed)
+    model = build_model(case)
+    family = family_of(model.config)
     transformers.utils.logging.disable_progress_bar()
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(Path(folder))
-        model = model_class.from_pretrained(Path(folder), dtype=dtype)
+        model = type(model).from_pretrained(Path(folder), dtype=dtype)
         backbone = Backbone(model, family)
         return HFEngine(Checkpoint(backbone, Characters(), {}, Path(folder)))
 

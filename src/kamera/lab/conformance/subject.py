@@ -58,6 +58,20 @@ class Subject:
         return dtype
 
     @property
+    def media_ids(self) -> set[int]:
+        """The tokens by which a forward looks for media: those that the config names, served or not."""
+        named = self.backbone.config.to_dict().items()
+        num_rows = self.backbone.text_config.vocab_size
+        return {
+            value
+            for name, value in named
+            if name.endswith(("_token_id", "_token_index"))
+            and not name.startswith(("bos_", "eos_", "pad_"))
+            and isinstance(value, int)
+            and value < num_rows
+        }
+
+    @property
     def far(self) -> int:
         """An offset as far out as the scheme reaches with the whole window behind it."""
         reach = self.rope.max_positions

@@ -1,9 +1,10 @@
-"""The tiny models' vocabulary: special tokens at fixed ids, every other character at one of a few."""
+"""`Vocabulary`: what a config asks of a tokenizer; and one by character, with special tokens at fixed ids."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 VOCAB_SIZE = 224
@@ -69,8 +70,25 @@ def encode(text: str) -> tuple[int, ...]:
     )
 
 
+@dataclass(frozen=True)
+class Vocabulary:
+    """What a config has to know of a tokenizer. Padding, start and end are 0, 1 and 2 in each.
+
+    Attributes:
+        size: rows of the embedding table.
+        token_id: the id of a special token; an error for one that isn't there.
+    """
+
+    size: int
+    token_id: Callable[[str], int]
+
+
+BY_CHARACTER = Vocabulary(VOCAB_SIZE, token_id)
+"""Of the tiny models that are given their chunks as ids."""
+
+
 class Characters:
-    """The tiny models' tokenizer: as much of one as an engine asks for that is given its chunks."""
+    """Its tokenizer: as much of one as an engine asks for that is given its chunks."""
 
     eos_token_id = None
 

@@ -13,6 +13,9 @@ import torch
 TEXT_GAIN = 1.5
 ROUTER_GAIN = 4.0
 TOWER_GAIN = 1.0
+AUDIO_GAIN = 1.5
+"""Its convolutions and their GELUs let little through: at 1.0 two clips are almost one."""
+
 MERGER_GAIN = 3.0
 """Deepstack features are added to a stream that earlier layers have made large."""
 
@@ -23,20 +26,28 @@ _TOWERS = ("visual", "vision", "audio", "aligner", "projector", "connector")
 def redraw(model: Any, seed: int) -> None:
     """Draw every weight again, in place, from one seed."""
     generator = torch.Generator().manual_seed(seed)
+    table = model.get_input_embeddings()
+    scale = getattr(table, "scalar_embed_scale", 1.0)  # Gemma's, which would drown the layers
     named = [*model.named_parameters(), *_biases_of_routers(model)]
     for name, weight in named:
         noise = torch.randn(weight.shape, generator=generator)
         if weight.ndim < 2:  # a norm's scale stays around its own value, a bias around zero
             weight.add_(0.2 * noise)
         elif "embed" in name and weight.ndim == 2:
-            weight.copy_(noise)
+            weight.copy_(noise / scale if weight is table.weight else noise)
         else:
-            gain = TOWER_GAIN if any(part in name for part in _TOWERS) else TEXT_GAIN
-            gain = MERGER_GAIN if "merger" in name else gain
-            weight.copy_(gain / math.sqrt(math.prod(weight.shape[1:]) or 1) * noise)
+            weight.copy_(_gain(name) / math.sqrt(math.prod(weight.shape[1:]) or 1) * noise)
     _scale_experts(model)
     if any(name.endswith("mlp.gate.weight") for name, _ in model.named_parameters()):
         settle_routing(model)
+
+
+def _gain(name: str) -> float:
+    if "merger" in name:
+        return MERGER_GAIN
+    if "audio" in name:
+        return AUDIO_GAIN
+    return TOWER_GAIN if any(part in name for part in _TOWERS) else TEXT_GAIN
 
 
 def _biases_of_routers(model: Any) -> list[tuple[str, torch.Tensor]]:

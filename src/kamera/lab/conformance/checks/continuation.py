@@ -110,9 +110,8 @@ def cost(subject: Subject, edit: Edit, tokens: list[int]) -> float:
 
 
 def speakable(subject: Subject, logits: Tensor) -> Tensor:
-    """Without the media's placeholders: the plain model would look for media behind one that it wrote."""
-    modalities, config = subject.backbone.family.modalities, subject.backbone.config
-    ids = torch.tensor([modality.token_id(config) for modality in modalities], dtype=torch.long)
+    """Without the media's tokens: the plain model would look for media behind one that it wrote."""
+    ids = torch.tensor(sorted(subject.media_ids), dtype=torch.long)
     return logits.double().index_fill(-1, ids, float(logits.min()) - 1.0)
 
 

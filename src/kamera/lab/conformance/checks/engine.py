@@ -59,11 +59,11 @@ def chunk_of(engine: HFEngine, piece: Piece) -> Chunk:
 def wrong_tokens(subject: Subject, window: Sequence[Piece], tokens: Sequence[int]) -> float:
     """How many aren't the plain model's choice behind those before, where rounding can't decide.
 
-    The plain model reads all tokens in one forward. It would look for media behind a placeholder that was
+    The plain model reads all tokens in one forward. It would look for media behind a media token that was
     generated, so the comparison ends there.
     """
-    placeholders = {m.token_id(subject.backbone.config) for m in subject.backbone.family.modalities}
-    written = next((n for n, token in enumerate(tokens) if token in placeholders), len(tokens))
+    media = subject.media_ids
+    written = next((n for n, token in enumerate(tokens) if token in media), len(tokens))
     tail = window[-1]
     for token in tokens[: max(0, written - 1)]:
         tail = tail.more(token)

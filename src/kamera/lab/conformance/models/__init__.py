@@ -14,4 +14,17 @@ CASES: tuple[Case, ...] = tuple(
     case for module in (text, qwen_vl, mrope, one_axis) for case in module.CASES
 )
 
-__all__ = ["CASES"]
+
+def case_of(model_type: str, variant: str | None = None) -> Case:
+    """The first case of a model type, or that of a variant.
+
+    Raises:
+        KeyError: there is none.
+    """
+    for case in CASES:
+        if case.model_type == model_type and variant in (None, case.variant):
+            return case
+    raise KeyError(f"No tiny model of {model_type!r} (variant {variant!r}): see CASES")
+
+
+__all__ = ["CASES", "case_of"]

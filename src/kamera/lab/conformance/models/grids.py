@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-PATCH = 4
-"""Pixels on a patch's side."""
+PATCH = 14
+"""Pixels on a side of most towers' patches."""
 GRIDS = ((4, 6), (6, 4))
 """Rows and columns of patches by seed: 2 x 3 and 3 x 2 merged tokens, so that no two axes run alike."""
 NUM_MELS = 16
@@ -22,20 +22,26 @@ def noise(seed: int, *shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
+def patch_of(config: Any) -> int:
+    """Pixels on a side of one of the tower's patches."""
+    side: int = config.vision_config.patch_size
+    return side
+
+
 def image(config: Any, seed: int) -> Mapping[str, Tensor]:
     """A still image, two equal frames to a patch."""
-    rows, columns = GRIDS[seed % 2]
+    (rows, columns), patch = GRIDS[seed % 2], patch_of(config)
     return {
-        "pixel_values": noise(seed, rows * columns, 3 * 2 * PATCH * PATCH),
+        "pixel_values": noise(seed, rows * columns, 3 * 2 * patch * patch),
         "image_grid_thw": torch.tensor([[1, rows, columns]]),
     }
 
 
 def flat_image(config: Any, seed: int) -> Mapping[str, Tensor]:
     """A still image of square patches [patches, 3, side, side], for towers without a time axis."""
-    rows, columns = GRIDS[seed % 2]
+    (rows, columns), patch = GRIDS[seed % 2], patch_of(config)
     return {
-        "pixel_values": noise(seed, rows * columns, 3, PATCH, PATCH),
+        "pixel_values": noise(seed, rows * columns, 3, patch, patch),
         "image_grid_thw": torch.tensor([[1, rows, columns]]),
     }
 
@@ -44,10 +50,10 @@ def video(
     config: Any, seed: int, num_steps: int = 2, interval: float = 1.0
 ) -> Mapping[str, Tensor]:
     """Temporal patches of two frames, `interval` seconds to each patch."""
-    rows, columns = GRIDS[seed % 2]
+    (rows, columns), patch = GRIDS[seed % 2], patch_of(config)
     seconds = torch.tensor([interval])
     return {
-        "pixel_values_videos": noise(seed, num_steps * rows * columns, 3 * 2 * PATCH * PATCH),
+        "pixel_values_videos": noise(seed, num_steps * rows * columns, 3 * 2 * patch * patch),
         "video_grid_thw": torch.tensor([[num_steps, rows, columns]]),
         "frame_seconds": torch.arange(2 * num_steps, dtype=torch.float64) * interval / 2,
         # One fact under Kamera's name and those of the models' own forwards.

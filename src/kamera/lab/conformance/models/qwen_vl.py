@@ -8,15 +8,9 @@ import transformers
 
 from kamera.lab.conformance.case import Case, MediaInputs
 from kamera.lab.conformance.models.grids import PATCH, image, odd_video, video
-from kamera.lab.conformance.models.text import DEFAULT, SIZES, YARN
-from kamera.lab.conformance.vocabulary import token_id
+from kamera.lab.conformance.models.text import DEFAULT, YARN, text_config
+from kamera.lab.conformance.vocabulary import Vocabulary
 
-IDS = {
-    "image_token_id": token_id("<|image_pad|>"),
-    "video_token_id": token_id("<|video_pad|>"),
-    "vision_start_token_id": token_id("<|vision_start|>"),
-    "vision_end_token_id": token_id("<|vision_end|>"),
-}
 TOWER: dict[str, Any] = {
     "depth": 2,
     "hidden_size": 32,
@@ -38,12 +32,13 @@ WINDOWED_TOWER: dict[str, Any] = {
     **TOWER,
     "out_hidden_size": 64,
     "fullatt_block_indexes": [1],
-    "window_size": 16,
+    "window_size": 4 * PATCH,
     "tokens_per_second": 2,
 }
 DEEP_TOWER: dict[str, Any] = {
     **TOWER,
     "depth": 3,
+    "patch_size": 16,
     "out_hidden_size": 64,
     "deepstack_visual_indexes": [0, 1, 2],
     "num_position_embeddings": 64,
@@ -67,6 +62,16 @@ LONG: dict[str, MediaInputs] = {"video": odd_video}
 """Transformers 5.24 lets the text behind such a video start among the video's own positions."""
 
 
+def vision_ids(vocabulary: Vocabulary) -> dict[str, int]:
+    """The ids by which the forward finds images and videos."""
+    return {
+        "image_token_id": vocabulary.token_id("<|image_pad|>"),
+        "video_token_id": vocabulary.token_id("<|video_pad|>"),
+        "vision_start_token_id": vocabulary.token_id("<|vision_start|>"),
+        "vision_end_token_id": vocabulary.token_id("<|vision_end|>"),
+    }
+
+
 def vision_language(
     model_type: str,
     config: str,
@@ -78,9 +83,12 @@ def vision_language(
 ) -> Case:
     """A model with one tower for images and videos."""
 
-    def make() -> Any:
-        text = {**SIZES, **extra, "rope_parameters": dict(parameters)}
-        return getattr(transformers, config)(text_config=text, vision_config=dict(tower), **IDS)
+    def make(vocabulary: Vocabulary) -> Any:
+        return getattr(transformers, config)(
+            text_config=text_config(vocabulary, parameters, **extra),
+            vision_config=dict(tower),
+            **vision_ids(vocabulary),
+        )
 
     if long:
         return Case(model_type, "long video, positions given", make, LONG, counts=False)

@@ -7,10 +7,9 @@ from typing import Any
 import transformers
 
 from kamera.lab.conformance.case import Case
-from kamera.lab.conformance.vocabulary import VOCAB_SIZE
+from kamera.lab.conformance.vocabulary import Vocabulary
 
 SIZES: dict[str, Any] = {
-    "vocab_size": VOCAB_SIZE,
     "hidden_size": 64,
     "intermediate_size": 96,
     "num_hidden_layers": 3,
@@ -20,6 +19,7 @@ SIZES: dict[str, Any] = {
     "bos_token_id": 1,
     "eos_token_id": 2,
     "pad_token_id": 0,
+    "tie_word_embeddings": False,
 }
 """Heads of 16: 8 pairs, the slowest of which still turns within a window far out."""
 
@@ -72,6 +72,13 @@ EXPERTS: dict[str, Any] = {
 }
 
 
+def text_config(vocabulary: Vocabulary, parameters: dict[str, Any], **extra: Any) -> dict[str, Any]:
+    """A language model: sizes as above, but for `extra`; `parameters` of its RoPE."""
+    return {
+        **SIZES, "vocab_size": vocabulary.size, **extra, "rope_parameters": dict(parameters),
+    }  # fmt: skip
+
+
 def text(
     model_type: str,
     config: str,
@@ -80,11 +87,10 @@ def text(
     seed: int = 0,
     **extra: Any,
 ) -> Case:
-    """A text model: sizes as above, but for `extra`."""
+    """A text model."""
 
-    def make() -> Any:
-        sizes = {**SIZES, **extra, "rope_parameters": dict(parameters)}
-        return getattr(transformers, config)(**sizes)
+    def make(vocabulary: Vocabulary) -> Any:
+        return getattr(transformers, config)(**text_config(vocabulary, parameters, **extra))
 
     return Case(model_type, variant, make, seed=seed)
 
@@ -123,6 +129,7 @@ CASES = (
         num_hidden_layers=4,
         layer_types=["sliding_attention", "full_attention"] * 2,
         sliding_window=12,
+        final_logit_softcapping=5.0,
         query_pre_attn_scalar=32,
     ),
 )
