@@ -6,12 +6,16 @@
     families     how each model type writes its media
     chunking     a request's tokens and media -> chunks
     served       what a request gets from the store, chunk by chunk
+    tracked      what is known of one request while it lives
     scheduler    the half beside the scheduler: matches, jobs, counters
     worker       the half beside the model: loads, captures, forming
+    metadata     the jobs that the one gives the other
+    waiting      KV that waits for its canonical
     pool         reads and writes KV in the engine's blocks
     rotary       the rotary scheme, from the engine's own module
     spool        which canonicals are wanted
-    stats        counters, and their Prometheus names
+    sums, stats  counters, and their Prometheus names
+    fill         the companion that asks the engine for canonicals
 
 The modules that need vLLM import it; the rest don't, and are tested without it.
 """

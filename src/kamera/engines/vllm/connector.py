@@ -25,6 +25,7 @@ from kamera.engines.vllm.scheduler import SchedulerHalf
 from kamera.engines.vllm.settings import ConnectorSettings
 from kamera.engines.vllm.shared_store import shared_store
 from kamera.engines.vllm.stats import KameraPromMetrics, KameraStats
+from kamera.engines.vllm.sums import Sums
 from kamera.engines.vllm.version import check_version
 from kamera.engines.vllm.worker import WorkerHalf
 from kamera.errors import ConfigError, UnsupportedModelError
@@ -63,7 +64,7 @@ class KameraConnector(KVConnectorBase_V1, SupportsHMA):
         self._scheduler: SchedulerHalf | None = None
         self._worker: WorkerHalf | None = None
         self._store = None
-        self._untouched = KameraStats()
+        self._untouched = Sums()
         try:
             self._model: ServedModel | None = ServedModel.of(vllm_config, kv_cache_config)
         except UnsupportedModelError as error:
@@ -200,8 +201,9 @@ class KameraConnector(KVConnectorBase_V1, SupportsHMA):
 
     def get_kv_connector_stats(self) -> KameraStats | None:
         if self._worker is not None:
-            return self._worker.stats()
-        return (self._scheduler.stats if self._scheduler else self._untouched).take()
+            return KameraStats.of(self._worker.taken())
+        counted = self._scheduler.stats if self._scheduler else self._untouched
+        return KameraStats.of(counted.take())
 
     @classmethod
     def build_kv_connector_stats(cls, data: dict[str, Any] | None = None) -> KameraStats:

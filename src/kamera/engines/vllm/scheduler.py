@@ -17,7 +17,7 @@ from kamera.engines.vllm.model import ServedModel
 from kamera.engines.vllm.served import Formed, Shelf, Step, blind_steps, steps_of
 from kamera.engines.vllm.settings import ConnectorSettings
 from kamera.engines.vllm.spool import Spool
-from kamera.engines.vllm.stats import KameraStats
+from kamera.engines.vllm.sums import Sums
 from kamera.engines.vllm.tracked import Tracked, plan_name
 from kamera.errors import ConfigError
 from kamera.identity import ModelKey, digest
@@ -31,7 +31,7 @@ PARAMETER = "kamera"
 """The key of ours in a request's `kv_transfer_params`: "solo", or a mapping of OPTIONS."""
 OPTIONS = ("reuse", "patch", "chunks")
 TENANT_VERSION = 1
-PREFIX_CACHE = "in the engine's own prefix cache"
+LEFT = "held, but in the engine's prefix cache or too short to load"
 
 
 class SchedulerHalf:
@@ -45,7 +45,7 @@ class SchedulerHalf:
         store: Store,
     ) -> None:
         self.settings, self.model, self.store = settings, model, store
-        self.stats = KameraStats()
+        self.stats = Sums()
         self._vllm_config = vllm_config
         self._keys = model.keys(vllm_config)
         self._wrapping: Wrapping = model.wrapping(vllm_config)
@@ -68,7 +68,9 @@ class SchedulerHalf:
             tracked.steps = [self._steps(tracked, shard) for shard in range(len(self._keys))]
         held = tracked.num_loaded or tracked.num_held
         tokens = tracked.ends[held - 1] if held else 0
-        return (tokens - num_computed, True) if tokens > num_computed else (0, False)
+        missing = tokens - num_computed
+        worth = missing >= self.settings.min_tokens or (tracked.num_loaded > 0 and missing > 0)
+        return (missing, True) if worth else (0, False)
 
     def allocated(self, request: Any, blocks: Sequence[int], num_external: int) -> None:
         """Blocks are there: queue the load. What it composes is told apart from what the engine computes."""
@@ -295,7 +297,7 @@ class SchedulerHalf:
             if index < tracked.num_loaded:
                 self.stats.add("chunks_served", label=step.point)
             else:
-                reason = PREFIX_CACHE if step.held else _short(step.reason)
+                reason = LEFT if step.held else _short(step.reason)
                 self.stats.add("chunks_missed", label=reason)
         if tracked.num_loaded:
             saved = tracked.ends[tracked.num_loaded - 1] - tracked.num_local

@@ -39,10 +39,10 @@ def serve(options: ServeOptions, say: Callable[[ServePlan], None], *, dry_run: b
         ConfigError, UnsupportedModelError, EngineVersionError: before anything starts.
     """
     options = replace(options, model=located(options.model))
-    verdict = checked(options.model, _value(options.extra, "--revision"))
+    verdict = checked(options.model, revision_of(options.extra))
     version = check_version()
     with _store(options, dry_run) as (options, kept):
-        plan = serve_plan(options, verdict, on_cpu=_on_cpu(), plugins=loaded_plugins(os.environ))
+        plan = serve_plan(options, verdict, on_cpu=on_cpu(), plugins=loaded_plugins(os.environ))
         notes = [("engine", f"vLLM {version}"), *plan.notes]
         if not kept:
             notes = [
@@ -71,7 +71,10 @@ def loaded_plugins(environment: Mapping[str, str]) -> list[str]:
 def _store(options: ServeOptions, dry_run: bool) -> Iterator[tuple[ServeOptions, bool]]:
     """The options with a store, and whether it outlives the server."""
     if options.settings.store is not None:
-        yield _with_store(options, _made(Path(options.settings.store), dry_run)), True
+        yield (
+            _with_store(options, store_folder(Path(options.settings.store), make=not dry_run)),
+            True,
+        )
     elif dry_run:
         yield _with_store(options, Path("<a temporary folder>")), False
     else:
@@ -83,19 +86,25 @@ def _with_store(options: ServeOptions, folder: Path) -> ServeOptions:
     return replace(options, settings=replace(options.settings, store=str(folder)))
 
 
-def _made(folder: Path, dry_run: bool) -> Path:
+def store_folder(folder: Path, *, make: bool) -> Path:
+    """The store's folder by its whole path, made if it isn't there.
+
+    Raises:
+        ConfigError: it is a file, or can't be made.
+    """
     folder = folder.expanduser().absolute()
     try:
         if folder.exists() and not folder.is_dir():
             raise ConfigError(f"Invalid store: expected a folder, got a file: {folder}")
-        if not dry_run:
+        if make:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"Can't make the store's folder {folder}: {error.strerror}") from error
     return folder
 
 
-def _on_cpu() -> bool:
+def on_cpu() -> bool:
+    """Whether vLLM's platform here is the CPU."""
     from vllm.platforms import current_platform
 
     return bool(current_platform.is_cpu())
@@ -119,9 +128,10 @@ def _run(arguments: list[str]) -> None:
     command.cmd(args)
 
 
-def _value(extra: tuple[str, ...], option: str) -> str | None:
+def revision_of(extra: tuple[str, ...]) -> str | None:
+    """The `--revision` among vLLM's options."""
     for i, arg in enumerate(extra):
         name, has_value, value = arg.partition("=")
-        if name == option:
+        if name == "--revision":
             return value if has_value else (extra[i + 1] if i + 1 < len(extra) else None)
     return None

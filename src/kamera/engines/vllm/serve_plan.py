@@ -79,7 +79,7 @@ def serve_plan(
     Raises:
         ConfigError: an argument of vLLM's that Kamera sets itself, or one that isn't an option.
     """
-    given = _names(options.extra)
+    given = option_names(options.extra)
     for name in given:
         if name in OURS:
             raise ConfigError(f"{name} can't be given to vLLM here: {OURS[name]}")
@@ -159,8 +159,12 @@ def _fill(settings: ConnectorSettings) -> str:
     return f"{settings.fill}: solo requests {when}, {most}; GET /kamera/fill"
 
 
-def _names(extra: tuple[str, ...]) -> list[str]:
-    """The options among vLLM's arguments, as `--long-name`: vLLM takes `_` for `-`, `=` and dotted keys."""
+def option_names(extra: tuple[str, ...]) -> list[str]:
+    """The options among vLLM's arguments, as `--long-name`: vLLM takes `_` for `-`, `=` and dotted keys.
+
+    Raises:
+        ConfigError: the first isn't an option.
+    """
     if extra and not extra[0].startswith("-"):
         raise ConfigError(f"Unexpected argument {extra[0]!r}: expected vLLM's options after --")
     return [

@@ -128,7 +128,10 @@ def steps_of(chunks: Sequence[Chunk], shelf: Shelf, *, keep_survivors: bool) -> 
     missing = made.chunks[first]
     shelf.limit = first
     rest = plan(request, shelf).chunks[first:]
-    reasons = [missing.choice.reason, *["behind a chunk that isn't held"] * (len(rest) - 1)]
+    reasons = [
+        _why(chunks[first], shelf, missing),
+        *["behind a chunk that isn't held"] * (len(rest) - 1),
+    ]
     return steps + [
         Step("prefill", reason, planned.name, held=False)
         for planned, reason in zip(rest, reasons, strict=True)
@@ -144,6 +147,12 @@ def blind_steps(chunks: Sequence[Chunk], library: Library) -> list[Step]:
         point = "blind" if held else "prefill"
         steps.append(Step(point, "asked for without patches", name, held))
     return steps
+
+
+def _why(chunk: Chunk, shelf: Shelf, missing: PlannedChunk) -> str:
+    if missing.antecedents and not shelf.library.has_canonical(chunk):
+        return "no canonical yet: it comes from a solo request"
+    return missing.choice.reason
 
 
 def _first_missing(made: Plan) -> int:

@@ -27,6 +27,7 @@ class ConnectorSettings:
         keep_survivors: a chunk whose head antecedents left keeps what it absorbed of them (paper section
             5). False prefills it again.
         tenant: whose data this is, named by the operator. A request's `cache_salt` divides it further.
+        min_tokens: a load of fewer tokens isn't worth a trip outside the engine's step: they are prefilled.
         memory_bytes: cap of the memory tier, in each process.
         disk_bytes: cap of the folder.
         pending_bytes: cap of the KV that waits for its canonical, in each worker.
@@ -38,6 +39,7 @@ class ConnectorSettings:
     fill_per_minute: int = 600
     keep_survivors: bool = True
     tenant: str | None = None
+    min_tokens: int = 16
     memory_bytes: int = GIB
     disk_bytes: int = 16 * GIB
     pending_bytes: int = GIB
@@ -60,7 +62,15 @@ class ConnectorSettings:
         return cls(**values)
 
     def __post_init__(self) -> None:
-        for name in ("rank", "fill_per_minute", "memory_bytes", "disk_bytes", "pending_bytes"):
+        counts = (
+            "rank",
+            "fill_per_minute",
+            "min_tokens",
+            "memory_bytes",
+            "disk_bytes",
+            "pending_bytes",
+        )
+        for name in counts:
             value = getattr(self, name)
             if type(value) is not int or value < 1:
                 raise ConfigError(

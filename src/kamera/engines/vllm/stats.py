@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from vllm.distributed.kv_transfer.kv_connector.v1.metrics import (
@@ -37,14 +38,9 @@ PLAIN = {
 class KameraStats(KVConnectorStats):
     """A dictionary of sums."""
 
-    def add(self, name: str, value: float = 1, label: str | None = None) -> None:
-        """Add to a counter."""
-        key = name if label is None else f"{name}/{label}"
-        self.data[key] = self.data.get(key, 0) + value
-
     def reset(self) -> None:
         """Back to nothing."""
-        self.data: dict[str, float] = {}
+        self.data: dict[str, int | float] = {}
 
     def aggregate(self, other: KVConnectorStats) -> KameraStats:
         """Add another's sums to these."""
@@ -60,13 +56,10 @@ class KameraStats(KVConnectorStats):
         """Whether nothing was counted."""
         return not self.data
 
-    def take(self) -> KameraStats | None:
-        """What was counted since the last call; None for nothing."""
-        if self.is_empty():
-            return None
-        taken = KameraStats(data=self.data)
-        self.reset()
-        return taken
+    @classmethod
+    def of(cls, sums: Mapping[str, int | float]) -> KameraStats | None:
+        """Stats of these sums; None for nothing, as vLLM wants it."""
+        return cls(data=dict(sums)) if sums else None
 
 
 class KameraPromMetrics(KVConnectorPromMetrics):

@@ -15,7 +15,7 @@ from kamera.channels import ChunkKV
 from kamera.engines.vllm.metadata import CaptureJob, Jobs, LoadJob, Owner, Piece
 from kamera.engines.vllm.pool import Pool
 from kamera.engines.vllm.settings import ConnectorSettings
-from kamera.engines.vllm.stats import KameraStats
+from kamera.engines.vllm.sums import Sums
 from kamera.engines.vllm.waiting import Conditioned, Waiting
 from kamera.library import Library
 from kamera.rope import Rope
@@ -32,7 +32,7 @@ class WorkerHalf:
     ) -> None:
         self.settings, self.spec, self.pool, self.store = settings, spec, pool, store
         self.shard = shard
-        self._stats = KameraStats()
+        self._stats = Sums()
         self._lock = threading.Lock()
         self._loader = ThreadPoolExecutor(1, "kamera-load")
         self._former = ThreadPoolExecutor(1, "kamera-form")
@@ -79,7 +79,7 @@ class WorkerHalf:
         failed, self._failed = self._failed, set()
         return failed
 
-    def stats(self) -> KameraStats | None:
+    def taken(self) -> dict[str, int | float]:
         """Counts since the last call."""
         with self._lock:
             return self._stats.take()
@@ -184,7 +184,7 @@ class WorkerHalf:
         if self.pool.device.type == "cuda":
             torch.cuda.current_stream(self.pool.device).synchronize()
 
-    def _count(self, name: str, value: float = 1) -> None:
+    def _count(self, name: str, value: int | float = 1) -> None:
         if value:
             with self._lock:
                 self._stats.add(name, value)

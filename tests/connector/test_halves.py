@@ -1,0 +1,236 @@
+"""The two halves together: what a request gets from the store, and what is kept of it."""
+
+import pytest
+import torch
+from connector_doubles import BLOCK, Engine, image, shown, solo
+
+
+def learned(engine, pixels, name="first"):
+    """The engine has seen the window, and each image alone."""
+    engine.run(shown(name, pixels))
+    for value in pixels:
+        engine.run(solo(f"{name}-solo-{value}", value))
+
+
+def test_the_second_sight_is_served_and_equals_prefill():
+    engine = Engine()
+    learned(engine, [1, 2])
+    request = shown("second", [1, 2])
+    assert engine.run(request) == 20
+    found, expected = engine.in_blocks(request), engine.kv_of(request)
+    for name in ("k", "v"):
+        torch.testing.assert_close(found.tensors[name], expected.tensors[name], rtol=0, atol=2e-5)
+
+
+def test_blind_lacks_what_the_patch_gives_back():
+    engine = Engine()
+    learned(engine, [1, 2])
+    request = shown("blind", [1, 2], kamera={"patch": "none"})
+    assert engine.run(request) == 20
+    missed = (engine.in_blocks(request).tensors["v"] - engine.kv_of(request).tensors["v"]).abs()
+    assert float(missed.max()) > 0.5
+
+
+def test_without_canonicals_nothing_is_served_and_the_reason_is_said():
+    engine = Engine()
+    engine.run(shown("first", [1, 2]))
+    engine.sums()
+    assert engine.run(shown("second", [1, 2])) == 4
+    sums = engine.sums()
+    assert sums["chunks_served/leading"] == 1
+    assert sums["chunks_missed/no canonical yet: it comes from a solo request"] == 1
+    assert sums["chunks_missed/behind a chunk that isn't held"] == 1
+
+
+def test_the_canonical_may_come_before_or_after():
+    before, after = Engine(), Engine()
+    before.run(solo("s", 1))
+    before.run(shown("first", [1]))
+    after.run(shown("first", [1]))
+    after.run(solo("s", 1))
+    assert before.run(shown("x", [1])) == after.run(shown("x", [1])) == 12
+
+
+def test_another_image_is_a_miss():
+    engine = Engine()
+    learned(engine, [1, 2])
+    assert engine.run(shown("other", [1, 3])) == 12
+
+
+def test_another_salt_is_a_miss_and_the_same_salt_a_hit():
+    engine = Engine()
+    engine.run(shown("first", [1], salt="a"))
+    engine.run(solo("s", 1, salt="a"))
+    assert engine.run(shown("b", [1], salt="b")) == 0
+    assert engine.run(shown("none", [1])) == 0
+    assert engine.run(shown("a", [1], salt="a")) == 12
+
+
+def test_composed_blocks_are_never_under_a_plain_name():
+    engine = Engine(min_tokens=5)
+    learned(engine, [1, 2])
+    request = shown("second", [1, 2])
+    plain = list(request.block_hashes)
+    engine.run(request)
+    assert len(request.block_hashes) == len(plain)
+    assert not set(request.block_hashes) & set(plain)
+    untouched = shown("third", [7, 8])
+    engine.run(untouched)
+    assert untouched.block_hashes == plain
+
+
+def test_slots_below_the_computed_tokens_are_never_written():
+    engine = Engine()
+    learned(engine, [1, 2, 3])
+    request = shown("second", [1, 2, 3])
+    block = engine.next_block
+    slots = engine.pool.slots([block], 0, BLOCK)
+    before = engine.pool.read(slots)
+    assert engine.run(request, num_local=BLOCK) == 28 - BLOCK
+    after = engine.pool.read(slots)
+    assert all(before.tensors[n].equal(after.tensors[n]) for n in ("k", "v"))
+    rest = engine.pool.read(engine.pool.slots(engine.blocks["second"], BLOCK, 28))
+    expected = engine.kv_of(request).slice_tokens(BLOCK, 28)
+    torch.testing.assert_close(rest.tensors["k"], expected.tensors["k"], rtol=0, atol=2e-5)
+
+
+def test_a_lost_entry_is_prefilled_once_and_counted():
+    engine = Engine()
+    learned(engine, [1, 2])
+    request = shown("second", [1, 2])
+    matched, _ = engine.scheduler.match(request, 0)
+    assert matched == 20
+    for key in engine.store.keys():
+        if key.kind == "patch":
+            engine.store.delete(key)
+    engine.blocks["second"] = [40, 41]
+    engine.scheduler.allocated(request, [40, 41], matched)
+    engine.worker.start(engine.scheduler.jobs({}, engine))
+    engine.worker.settle()
+    assert engine.worker.finished() == {"second"}
+    assert engine.worker.failed_blocks() == {40, 41}
+    engine.scheduler.loads_failed(engine.worker.failed())
+    assert engine.scheduler.match(request, 0) == (0, False)
+    sums = engine.sums()
+    assert sums["loads_failed"] == 1
+    assert sums["chunks_missed/load failed"] == 3
+
+
+def test_after_a_preemption_the_same_plan_is_loaded_again():
+    engine = Engine()
+    learned(engine, [1, 2])
+    request = shown("second", [1, 2])
+    engine.run(request)
+    first = engine.in_blocks(request)
+    engine.pool.write(first, engine.pool.slots([0, 0], 0, 20))  # what else there was is gone
+    request.num_computed_tokens = 0
+    assert engine.run(request) == 20
+    assert engine.in_blocks(request).tensors["k"].equal(first.tensors["k"])
+
+
+def test_a_survivor_is_served_from_the_patch_behind_what_left():
+    engine = Engine()
+    learned(engine, [1, 2, 3])
+    engine.run(shown("slid", [2, 3]))
+    assert engine.sums()["chunks_served/survivor"] == 2
+    forgetful = Engine(keep_survivors=False)
+    learned(forgetful, [1, 2, 3])
+    forgetful.run(shown("slid", [2, 3]))
+    assert "chunks_served/survivor" not in forgetful.sums()
+
+
+def test_behind_a_survivor_a_patch_is_of_that_context_alone():
+    engine = Engine()
+    learned(engine, [1, 2])
+    engine.run(solo("s3", 3))
+    engine.run(shown("slid", [2, 3]))
+    engine.sums()
+    engine.run(shown("again", [2, 3]))
+    assert engine.sums()["chunks_served/served"] == 1
+    engine.scheduler._formed[0].known.clear()  # a fresh server knows no survivor
+    engine.run(shown("plain", [2, 3]))
+    assert "chunks_served/served" not in engine.sums()
+
+
+def test_reading_alone_adds_nothing():
+    engine = Engine(fill="off")
+    learned(engine, [1, 2])
+    assert engine.store.keys() == []
+    assert "chunks_captured" not in engine.sums()
+
+
+def test_after_a_reset_nothing_old_is_read():
+    engine = Engine()
+    learned(engine, [1, 2])
+    assert engine.scheduler.reset()
+    assert engine.run(shown("second", [1, 2])) == 0
+    learned(engine, [1, 2], "again")
+    assert engine.run(shown("third", [1, 2])) == 20
+
+
+def test_chunked_prefill_captures_a_chunk_when_its_last_token_is_computed():
+    engine = Engine()
+    request = shown("first", [1, 2])
+    engine.scheduler.match(request, 0)
+    engine.blocks["first"] = [1, 2]
+    engine.scheduler.allocated(request, [1, 2], 0)
+    ends = []
+    for begin, count in ((0, 7), (7, 4), (11, 1), (12, 13)):
+        request.num_computed_tokens = begin
+        jobs = engine.scheduler.jobs({"first": count}, engine)
+        ends += [(begin + count, job.begin + job.chunks[0].num_tokens) for job in jobs.captures]
+    assert ends == [(7, 4), (12, 12), (25, 20)]
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        (shown("text", []), "no media"),
+        (shown("off", [1], kamera={"reuse": False}), "asked for without reuse"),
+        (shown("bad", [1], kamera={"resue": False}), "unsupported"),
+        (shown("bad", [1], kamera=3), "unsupported"),
+        (shown("bad", [1], kamera={"patch": "some"}), "unsupported"),
+        (shown("bad", [1], kamera={"chunks": [2]}), "unsupported"),
+        (shown("bad", [1], kamera={"chunks": "2"}), "unsupported"),
+    ],
+)
+def test_what_isnt_served_passes_untouched(request_, reason):
+    engine = Engine()
+    plain = list(request_.block_hashes)
+    assert engine.run(request_) == 0
+    assert engine.sums() == {f"requests_passed/{reason}": 1}
+    assert request_.block_hashes == plain
+
+
+def test_lora_and_missing_pixels_pass_untouched():
+    engine = Engine()
+    adapted, unseen = shown("lora", [1]), shown("unseen", [1])
+    adapted.lora_request = object()
+    unseen.mm_features[0].data = None
+    assert engine.run(adapted) == engine.run(unseen) == 0
+    assert engine.sums() == {"requests_passed/LoRA": 1, "requests_passed/unsupported": 1}
+
+
+def test_a_video_ends_the_chunks():
+    engine = Engine()
+    request = shown("film", [1])
+    film = image(2, len(request.prompt_token_ids) + 1)
+    film.modality = "video"
+    request.mm_features.append(film)
+    request.prompt_token_ids += [9] * 8
+    assert engine.scheduler._track(request).num_chunks == 2
+
+
+def test_a_short_load_isnt_worth_it():
+    engine = Engine(min_tokens=5)
+    engine.run(shown("first", [1]))
+    assert engine.run(shown("second", [1])) == 0
+    left = "held, but in the engine's prefix cache or too short to load"
+    assert engine.sums()[f"chunks_missed/{left}"] == 1
+
+
+def test_what_cant_be_kept_harms_no_request():
+    engine = Engine()
+    engine.store.put = lambda entry: 1 / 0  # type: ignore[method-assign]
+    engine.run(shown("first", [1]))
+    assert engine.sums()["forming_failed"] >= 1
