@@ -73,7 +73,7 @@ def test_a_grid_of_another_size_than_the_placeholders_is_refused():
     request = shown("a", [1])
     item = items(request)[0]
     wrong = Item(item.offset, item.length, item.identity, item.grid * 2)
-    with pytest.raises(ConfigError, match="Invalid media layout|steps in time"):
+    with pytest.raises(ConfigError, match=r"Invalid media layout|steps in time"):
         WRAPPING.chunk(Run(4, 12, wrong), request.prompt_token_ids, KEY, None)
 
 

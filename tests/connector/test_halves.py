@@ -100,9 +100,9 @@ def test_a_lost_entry_is_prefilled_once_and_counted():
     request = shown("second", [1, 2])
     matched, _ = engine.scheduler.match(request, 0)
     assert matched == 20
-    for key in engine.store.keys():
-        if key.kind == "patch":
-            engine.store.delete(key)
+    held = engine.store.keys()
+    for key in [key for key in held if key.kind == "patch"]:
+        engine.store.delete(key)
     engine.blocks["second"] = [40, 41]
     engine.scheduler.allocated(request, [40, 41], matched)
     engine.worker.start(engine.scheduler.jobs({}, engine))

@@ -28,20 +28,50 @@ KIMI_BLOCK_NAMES = (
 )
 
 
+KIMI_CONFIG = {
+    "architectures": ["KimiK25ForConditionalGeneration"],
+    "use_unified_vision_chunk": True,
+}
+"""As published: vLLM goes by them. Transformers goes by the model type."""
+
+
 def save_checkpoint(model: Any, folder: Path) -> None:
     """The config says float32, in which the model computes; the tensors take half of that on disk."""
     state = {name: value.bfloat16() for name, value in model.state_dict().items()}
-    if model.config.model_type != "kimi_k25":
-        model.save_pretrained(folder, state_dict=state)
+    if model.config.model_type == "kimi_k25":
+        # Transformers 5.24 can't read back what it writes for this family: it renames language layers too.
+        for name, value in KIMI_CONFIG.items():
+            setattr(model.config, name, value)
+        model.config.save_pretrained(folder)
+        model.generation_config.save_pretrained(folder)
+        heads = model.config.vision_config.num_attention_heads
+        _save(kimi_names(state, heads), folder)
         return
+    model.save_pretrained(folder, state_dict=state)
+    if model.config.model_type == "llava":
+        _save(llava_names(_saved(folder)), folder)
+
+
+def llava_names(saved: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tower's published names, which vLLM knows alone; Transformers reads both."""
+    return {
+        name.replace("vision_tower.", "vision_tower.vision_model.", 1)
+        if name.startswith("vision_tower.") and ".vision_model." not in name
+        else name: value
+        for name, value in saved.items()
+    }
+
+
+def _saved(folder: Path) -> dict[str, Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(folder / "model.safetensors")
+
+
+def _save(tensors: dict[str, Tensor], folder: Path) -> None:
     from safetensors.torch import save_file
 
-    model.config.architectures = [type(model).__name__]
-    model.config.save_pretrained(folder)
-    model.generation_config.save_pretrained(folder)
-    # Transformers 5.24 can't read back what it writes for this family: it renames language layers too.
-    heads = model.config.vision_config.num_attention_heads
-    save_file(kimi_names(state, heads), folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def kimi_names(state: dict[str, Tensor], num_heads: int) -> dict[str, Tensor]:

@@ -131,6 +131,22 @@ PROCESSOR = {
     "do_rescale": True,
     "do_resize": True,
     "processor_class": "Kimi_K25Processor",
+    # The same in the published layout, which vLLM's own processor reads.
+    "media_proc_cfg": {
+        "in_patch_limit": 1024,
+        "patch_size": PATCH,
+        "image_mean": list(HALF_MEAN),
+        "image_std": list(HALF_STD),
+        "merge_kernel_size": 2,
+        "fixed_output_tokens": None,
+        "patch_limit_on_one_side": 512,
+        "in_patch_limit_each_frame": 1024,
+        "in_patch_limit_video": None,
+        "sample_fps": 2.0,
+        "max_num_frames_each_video": None,
+        "temporal_merge_kernel_size": 4,
+        "timestamp_mode": "hh:mm:ss.fff",
+    },
 }
 
 
