@@ -1,12 +1,12 @@
 """The rotary modules of real models, built from tiny configs, and the functions that apply them."""
 
-import importlib
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from kamera.rope import Rope, read_rope_spec
+from text_classes import build_config, build_rotary, modeling
 
 SIZES = {
     "hidden_size": 128,
@@ -57,13 +57,10 @@ def longrope(num_pairs: int) -> dict[str, Any]:
 class RotaryModel:
     """One model's rotary scheme.
 
-    `family` is its package in Transformers, `prefix` the start of its classes' names; the rest says
-    what the spec must turn out to be.
+    `kind` is the language model's type; the rest says what the spec must turn out to be.
     """
 
-    family: str
-    config: str
-    rotary: str
+    kind: str
     parameters: dict[str, Any]
     axes: str = ""
     layout: str = "half"
@@ -74,11 +71,10 @@ class RotaryModel:
 
     def build(self) -> tuple[Any, Any]:
         """The rotary module and the text config."""
-        config_home = self._import("configuration")
-        config = getattr(config_home, self.config)(
-            **{**SIZES, **self.extra, "rope_parameters": dict(self.parameters)}
+        config = build_config(
+            self.kind, **{**SIZES, **self.extra, "rope_parameters": self.parameters}
         )
-        return getattr(self._import("modeling"), self.rotary)(config), config
+        return build_rotary(self.kind, config), config
 
     def read(self) -> tuple[Any, Rope]:
         """The rotary module and its spec."""
@@ -94,12 +90,9 @@ class RotaryModel:
         tables = rotary(keys[None, :, 0], position_ids, *layer_type)
         tables = tables if isinstance(tables, tuple) else (tables,)
         key = keys.transpose(0, 1)[None]
-        apply = getattr(self._import("modeling"), self.apply)
-        rotated = apply(key, *tables) if self.family == "gemma4" else apply(key, key, *tables)[1]
+        apply = getattr(modeling(self.kind), self.apply)
+        rotated = apply(key, *tables) if self.kind == "gemma4_text" else apply(key, key, *tables)[1]
         return rotated[0].transpose(0, 1)
-
-    def _import(self, kind: str) -> Any:
-        return importlib.import_module(f"transformers.models.{self.family}.{kind}_{self.family}")
 
 
 def mrope(*section: int, **more: Any) -> dict[str, Any]:
@@ -111,99 +104,71 @@ HEAD = {"head_dim": 32}
 YARN_FACTOR = 0.1 * 1.3862943611198906 + 1.0  # 0.1 ln(factor) + 1
 
 MODELS = {
-    "llama": RotaryModel("llama", "LlamaConfig", "LlamaRotaryEmbedding", DEFAULT),
-    "llama linear": RotaryModel("llama", "LlamaConfig", "LlamaRotaryEmbedding", LINEAR),
-    "llama llama3": RotaryModel("llama", "LlamaConfig", "LlamaRotaryEmbedding", LLAMA3),
-    "llama yarn": RotaryModel(
-        "llama", "LlamaConfig", "LlamaRotaryEmbedding", YARN, scaling=YARN_FACTOR
-    ),
-    "qwen2": RotaryModel("qwen2", "Qwen2Config", "Qwen2RotaryEmbedding", DEFAULT),
-    "qwen3": RotaryModel("qwen3", "Qwen3Config", "Qwen3RotaryEmbedding", DEFAULT, extra=HEAD),
-    "qwen2_vl": RotaryModel(
-        "qwen2_vl", "Qwen2VLTextConfig", "Qwen2VLRotaryEmbedding", mrope(4, 6, 6), SECTIONED
-    ),
-    "qwen2_5_vl": RotaryModel(
-        "qwen2_5_vl", "Qwen2_5_VLTextConfig", "Qwen2_5_VLRotaryEmbedding", mrope(4, 6, 6), SECTIONED
-    ),
+    "llama": RotaryModel("llama", DEFAULT),
+    "llama linear": RotaryModel("llama", LINEAR),
+    "llama llama3": RotaryModel("llama", LLAMA3),
+    "llama yarn": RotaryModel("llama", YARN, scaling=YARN_FACTOR),
+    "qwen2": RotaryModel("qwen2", DEFAULT),
+    "qwen3": RotaryModel("qwen3", DEFAULT, extra=HEAD),
+    "qwen2_vl": RotaryModel("qwen2_vl_text", mrope(4, 6, 6), SECTIONED),
+    "qwen2_5_vl": RotaryModel("qwen2_5_vl_text", mrope(4, 6, 6), SECTIONED),
     "qwen2_5_vl yarn": RotaryModel(
-        "qwen2_5_vl",
-        "Qwen2_5_VLTextConfig",
-        "Qwen2_5_VLRotaryEmbedding",
+        "qwen2_5_vl_text",
         {**YARN, "mrope_section": [4, 6, 6]},
         SECTIONED,
         scaling=YARN_FACTOR,
     ),
     "qwen2_5_omni": RotaryModel(
-        "qwen2_5_omni",
-        "Qwen2_5OmniTextConfig",
-        "Qwen2_5OmniRotaryEmbedding",
+        "qwen2_5_omni_text",
         mrope(4, 6, 6),
         SECTIONED,
     ),
     "qwen3_vl": RotaryModel(
-        "qwen3_vl",
-        "Qwen3VLTextConfig",
-        "Qwen3VLTextRotaryEmbedding",
+        "qwen3_vl_text",
         mrope(6, 5, 5, mrope_interleaved=True),
         INTERLEAVED,
         extra=HEAD,
     ),
     "qwen3_vl, config silent": RotaryModel(
-        "qwen3_vl",
-        "Qwen3VLTextConfig",
-        "Qwen3VLTextRotaryEmbedding",
+        "qwen3_vl_text",
         mrope(6, 5, 5),
         INTERLEAVED,
         extra=HEAD,
     ),
     "qwen3_vl_moe, unequal sections": RotaryModel(
-        "qwen3_vl_moe",
-        "Qwen3VLMoeTextConfig",
-        "Qwen3VLMoeTextRotaryEmbedding",
+        "qwen3_vl_moe_text",
         mrope(8, 5, 3),
         "thwthwthwthtthtt",
         extra=HEAD,
     ),
     "qwen3_omni_moe": RotaryModel(
-        "qwen3_omni_moe",
-        "Qwen3OmniMoeTextConfig",
-        "Qwen3OmniMoeThinkerTextRotaryEmbedding",
+        "qwen3_omni_moe_text",
         mrope(6, 5, 5, interleaved=True),
         INTERLEAVED,
         extra=HEAD,
     ),
     "glm4v": RotaryModel(
-        "glm4v",
-        "Glm4vTextConfig",
-        "Glm4vTextRotaryEmbedding",
+        "glm4v_text",
         mrope(2, 3, 3, partial_rotary_factor=0.5),
         "tthhhwww",
         layout="pairs",
         rotary_dim=16,
     ),
     "paddleocr_vl": RotaryModel(
-        "paddleocr_vl",
-        "PaddleOCRTextConfig",
-        "PaddleOCRRotaryEmbedding",
+        "paddleocr_vl_text",
         mrope(4, 6, 6),
         SECTIONED,
         extra=HEAD,
     ),
     "ernie4_5": RotaryModel(
         "ernie4_5",
-        "Ernie4_5Config",
-        "Ernie4_5RotaryEmbedding",
         DEFAULT,
         layout="pairs",
         extra=HEAD,
     ),
-    "cohere": RotaryModel(
-        "cohere", "CohereConfig", "CohereRotaryEmbedding", DEFAULT, layout="pairs"
-    ),
+    "cohere": RotaryModel("cohere", DEFAULT, layout="pairs"),
     "deepseek_v2": RotaryModel(
         "deepseek_v2",
-        "DeepseekV2Config",
-        "DeepseekV2RotaryEmbedding",
         DEFAULT,
         layout="pairs",
         apply="apply_rotary_emb",
@@ -211,29 +176,21 @@ MODELS = {
     ),
     "deepseek_v2 yarn": RotaryModel(
         "deepseek_v2",
-        "DeepseekV2Config",
-        "DeepseekV2RotaryEmbedding",
         YARN,
         layout="pairs",
         scaling=YARN_FACTOR,
         apply="apply_rotary_emb",
         extra=MLA,
     ),
-    "deepseek_v3": RotaryModel(
-        "deepseek_v3", "DeepseekV3Config", "DeepseekV3RotaryEmbedding", DEFAULT, extra=MLA
-    ),
+    "deepseek_v3": RotaryModel("deepseek_v3", DEFAULT, extra=MLA),
     "deepseek_v3 yarn": RotaryModel(
         "deepseek_v3",
-        "DeepseekV3Config",
-        "DeepseekV3RotaryEmbedding",
         YARN,
         scaling=YARN_FACTOR,
         extra=MLA,
     ),
     "phi3 partial": RotaryModel(
         "phi3",
-        "Phi3Config",
-        "Phi3RotaryEmbedding",
         {**DEFAULT, "partial_rotary_factor": 0.75},
         rotary_dim=24,
     ),
@@ -242,16 +199,12 @@ MODELS = {
 
 LAYERED = {
     "gemma3": RotaryModel(
-        "gemma3",
-        "Gemma3TextConfig",
-        "Gemma3RotaryEmbedding",
+        "gemma3_text",
         {"full_attention": LINEAR, "sliding_attention": {**DEFAULT, "rope_theta": 1e4}},
         extra=HEAD,
     ),
     "gemma4": RotaryModel(
-        "gemma4",
-        "Gemma4TextConfig",
-        "Gemma4TextRotaryEmbedding",
+        "gemma4_text",
         {"full_attention": PROPORTIONAL, "sliding_attention": {**DEFAULT, "rope_theta": 1e4}},
         extra={**HEAD, "global_head_dim": 32},
     ),
@@ -261,18 +214,12 @@ LAYERED = {
 SWITCHING = {
     "llama dynamic": RotaryModel(
         "llama",
-        "LlamaConfig",
-        "LlamaRotaryEmbedding",
         {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0},
         extra={"max_position_embeddings": 2048},
     ),
-    "phi3 longrope": RotaryModel(
-        "phi3", "Phi3Config", "Phi3RotaryEmbedding", longrope(16), scaling=1.118033988749895
-    ),
+    "phi3 longrope": RotaryModel("phi3", longrope(16), scaling=1.118033988749895),
     "phi4_multimodal longrope": RotaryModel(
         "phi4_multimodal",
-        "Phi4MultimodalConfig",
-        "Phi4MultimodalRotaryEmbedding",
         {**longrope(12), "partial_rotary_factor": 0.75},
         rotary_dim=24,
         scaling=1.118033988749895,

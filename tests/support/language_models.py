@@ -1,39 +1,8 @@
-"""Tiny language models of every served text type, built as Transformers builds them."""
+"""Tiny language models of every served text type, as an early config.json writes them."""
 
-import importlib
 from typing import Any
 
-from transformers import PreTrainedConfig
-from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-
-CLASSES = {
-    "llama": ("llama", "LlamaRotaryEmbedding", "LlamaModel"),
-    "qwen2": ("qwen2", "Qwen2RotaryEmbedding", "Qwen2Model"),
-    "qwen3": ("qwen3", "Qwen3RotaryEmbedding", "Qwen3Model"),
-    "qwen2_vl_text": ("qwen2_vl", "Qwen2VLRotaryEmbedding", "Qwen2VLTextModel"),
-    "qwen2_5_vl_text": ("qwen2_5_vl", "Qwen2_5_VLRotaryEmbedding", "Qwen2_5_VLTextModel"),
-    "qwen2_5_omni_text": (
-        "qwen2_5_omni",
-        "Qwen2_5OmniRotaryEmbedding",
-        "Qwen2_5OmniThinkerTextModel",
-    ),
-    "qwen3_vl_text": ("qwen3_vl", "Qwen3VLTextRotaryEmbedding", "Qwen3VLTextModel"),
-    "qwen3_vl_moe_text": ("qwen3_vl_moe", "Qwen3VLMoeTextRotaryEmbedding", "Qwen3VLMoeTextModel"),
-    "qwen3_omni_moe_text": (
-        "qwen3_omni_moe",
-        "Qwen3OmniMoeThinkerTextRotaryEmbedding",
-        "Qwen3OmniMoeThinkerTextModel",
-    ),
-    "paddleocr_vl_text": ("paddleocr_vl", "PaddleOCRRotaryEmbedding", "PaddleOCRTextModel"),
-    "glm4v_text": ("glm4v", "Glm4vTextRotaryEmbedding", "Glm4vTextModel"),
-    "glm4v_moe_text": ("glm4v_moe", "Glm4vMoeTextRotaryEmbedding", "Glm4vMoeTextModel"),
-    "gemma3_text": ("gemma3", "Gemma3RotaryEmbedding", "Gemma3TextModel"),
-    "deepseek_v2": ("deepseek_v2", "DeepseekV2RotaryEmbedding", "DeepseekV2Model"),
-    "deepseek_v3": ("deepseek_v3", "DeepseekV3RotaryEmbedding", "DeepseekV3Model"),
-}
-"""Served text type -> package, rotary module, model."""
-
-OTHERS = {"gemma3n_text": ("gemma3n", "Gemma3nRotaryEmbedding", "Gemma3nTextModel")}
+from text_classes import build_config, build_model
 
 SIZES: dict[str, Any] = {
     "hidden_size": 128,
@@ -96,7 +65,11 @@ OWN: dict[str, dict[str, Any]] = {
     "deepseek_v2": _MLA,
     "deepseek_v3": _MLA,
 }
-"""What each text type needs besides, as an early config.json writes it."""
+"""What each text type needs besides."""
+
+
+KINDS = ("llama", "qwen2", *OWN)
+"""Every served text type."""
 
 
 def raw_config(kind: str, **more: Any) -> dict[str, Any]:
@@ -104,28 +77,12 @@ def raw_config(kind: str, **more: Any) -> dict[str, Any]:
     return {"model_type": kind, **SIZES, **OWN.get(kind, {}), **more}
 
 
-def build_config(raw: dict[str, Any]) -> PreTrainedConfig:
-    """The class's own reading of it. Copied: the class writes into nested dicts."""
-    import copy
-
-    own = copy.deepcopy(raw)
-    return CONFIG_MAPPING[own.pop("model_type")](**own)
+def model_of(raw: dict[str, Any]) -> Any:
+    """The language model of a config.json."""
+    return build_model(raw["model_type"], config_of(raw))
 
 
-def modeling(kind: str) -> Any:
-    """The module with the classes of a text type."""
-    package = {**CLASSES, **OTHERS}[kind][0]
-    return importlib.import_module(f"transformers.models.{package}.modeling_{package}")
-
-
-def build_rotary(kind: str, config: PreTrainedConfig) -> Any:
-    """Its rotary module."""
-    return getattr(modeling(kind), CLASSES[kind][1])(config)
-
-
-def build_model(kind: str, config: PreTrainedConfig) -> Any:
-    """The language model, random weights of one seed."""
-    import torch
-
-    torch.manual_seed(0)
-    return getattr(modeling(kind), {**CLASSES, **OTHERS}[kind][2])(config).eval()
+def config_of(raw: dict[str, Any]) -> Any:
+    """The class's own reading of it."""
+    fields = {key: value for key, value in raw.items() if key != "model_type"}
+    return build_config(raw["model_type"], **fields)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from language_models import CLASSES, OWN, build_config, build_model, raw_config
+from language_models import KINDS, OWN, model_of, raw_config
 from transformers import DynamicCache
 
 from kamera.support import SERVED, Verdict, examine
@@ -44,7 +44,7 @@ def only_reason(verdict: Verdict) -> tuple[str, str]:
 @torch.no_grad()
 def last_changes_first(raw: dict[str, Any]) -> bool:
     """A first token's KV after two layers changes with the last token: attention looks ahead."""
-    model = build_model(raw["model_type"], build_config(raw))
+    model = model_of(raw)
     found = []
     for last in (7, 9):
         cache = DynamicCache()
@@ -116,7 +116,7 @@ def place(raw: dict[str, Any], scheme: str, where: str) -> dict[str, Any]:
     return {**raw, "rope_scaling": scaling}
 
 
-WHOLE = [kind for kind in CLASSES if TEXTS[kind].partial is None]
+WHOLE = [kind for kind in KINDS if TEXTS[kind].partial is None]
 
 
 @pytest.mark.parametrize("where", ["rope_scaling", "top level"])
@@ -128,7 +128,7 @@ def test_a_part_of_a_head_is_refused_where_the_class_can_t_rotate_one(
 ) -> None:
     raw = place(raw_config(kind), scheme, where)
     config = family_config(raw)
-    model = build_model(kind, build_config(place(raw_config(kind), scheme, where)))
+    model = model_of(place(raw_config(kind), scheme, where))
     with pytest.raises(RuntimeError, match="size"):
         model(input_ids=torch.tensor([[3, 4]]), position_ids=torch.arange(2)[None])
     expected = ("config", f"partial_rotary_factor with rope_type {scheme!r}")
@@ -146,7 +146,7 @@ def test_every_text_type_without_partial_rotation_refuses_it(kind: str) -> None:
 def test_a_scheme_that_fills_the_head_is_served_whatever_the_factor(scheme: str) -> None:
     raw = raw_config("llama", rope_parameters={"rope_type": scheme, "partial_rotary_factor": 0.5})
     assert examine(raw).status == "supported"
-    model = build_model("llama", build_config(raw))
+    model = model_of(raw)
     model(input_ids=torch.tensor([[3, 4]]), position_ids=torch.arange(2)[None])
 
 
@@ -157,7 +157,7 @@ def test_a_class_that_rotates_a_part_of_a_head_does_so_in_any_scheme(kind: str) 
     verdict = examine(family_config(raw))
     assert verdict.status == "supported"
     assert verdict.ropes[0].rotary_dims == 16
-    model = build_model(kind, build_config(raw))
+    model = model_of(raw)
     model(
         input_ids=torch.tensor([[3, 4]]), position_ids=torch.arange(2)[None, None].expand(3, 1, 2)
     )

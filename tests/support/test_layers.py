@@ -4,7 +4,7 @@ import time
 
 import pytest
 import torch
-from language_models import build_config, build_model, raw_config
+from language_models import model_of, raw_config
 from small_configs import MROPE_OF, SMALL, llama
 from transformers import DynamicCache
 
@@ -53,7 +53,7 @@ def values_at(start: int, window: int | None) -> torch.Tensor:
     """V of layer 1, [H, T, D], of 12 tokens that begin at a position; the layer slides if told so."""
     slides = {"use_sliding_window": True, "max_window_layers": 1, "sliding_window": window}
     raw = raw_config("qwen2", **(slides if window is not None else {}))
-    model = build_model("qwen2", build_config(raw))
+    model = model_of(raw)
     cache = DynamicCache()
     ids = torch.arange(3, 15)[None]
     model(input_ids=ids, position_ids=start + torch.arange(12)[None], cache=cache, use_cache=True)
@@ -93,7 +93,7 @@ def test_layers_that_share_kv_cache_none() -> None:
     facts = facts_of(raw, TEXTS["gemma3n_text"])
     (blocked,) = facts.blocked
     cache = DynamicCache()
-    model = build_model("gemma3n_text", build_config(raw))
+    model = model_of(raw)
     model(input_ids=torch.arange(3, 15)[None], cache=cache, use_cache=True)
     assert len(cache.layers) == 6 - len(blocked.layers) == 4
     assert not blocked.has_kv

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 import torch
-from language_models import CLASSES, OWN, build_config, build_model, build_rotary, raw_config
+from language_models import KINDS, OWN, config_of, model_of, raw_config
 from transformers import DynamicCache
 
 from kamera.rope import PerLayerRope, RopeSpec, read_rope_spec
 from kamera.support.facts import facts_of
 from kamera.support.texts import TEXTS
 from kamera.support.verdict import Rope
+from text_classes import build_rotary
 
 SCHEMES: dict[str, dict[str, Any]] = {
     "linear": {"type": "linear", "factor": 4.0},
@@ -31,7 +32,7 @@ SCHEMES: dict[str, dict[str, Any]] = {
     },
 }
 CASES: list[tuple[str, str]] = [
-    *((kind, "as published") for kind in CLASSES),
+    *((kind, "as published") for kind in KINDS),
     *((kind, scheme) for kind in ("llama", "qwen2", "qwen3") for scheme in SCHEMES),
     ("gemma3_text", "linear"),
     ("deepseek_v2", "yarn"),
@@ -63,7 +64,7 @@ def check(rope: Rope, spec: RopeSpec) -> None:
 @pytest.mark.parametrize(("kind", "scheme"), CASES)
 def test_a_config_s_rope_is_what_is_read_off_the_model(kind: str, scheme: str) -> None:
     raw = raw_of(kind, scheme)
-    config = build_config(raw)
+    config = config_of(raw)
     ropes = facts_of(raw, TEXTS[kind]).ropes
     read = read_rope_spec(build_rotary(kind, config), config)
     if isinstance(read, PerLayerRope):
@@ -91,12 +92,12 @@ def largest_change(lengths: torch.Tensor) -> float:
     return float(((lengths - lengths[:1]).abs() / lengths[:1]).max())
 
 
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_channels_rotated_dims_and_layout_are_those_of_the_cached_keys(kind: str) -> None:
     raw = raw_config(kind)
     facts = facts_of(raw, TEXTS[kind])
-    model = build_model(kind, build_config(raw))
+    model = model_of(raw)
     num_axes = 1 if facts.ropes[0].axes == "1-D" else 3
     steps = 1000 * torch.arange(4)  # far apart: the slowest pairs have to move too
     places = torch.stack([steps, 5 + 2 * steps, 11 + 3 * steps]) if num_axes == 3 else steps[None]
