@@ -4,8 +4,6 @@ V2 turns neighbouring channels and caches them where they are. V3 with `rope_int
 apart before it caches, so that its cache is in halves either way. Kimi's text model is V3.
 """
 
-import importlib
-
 import pytest
 import torch
 from rope_models import DEFAULT, MLA, SIZES, YARN
@@ -13,27 +11,22 @@ from transformers import DynamicCache
 
 from kamera.channels import ChunkKV
 from kamera.rope import read_rope_spec
+from text_classes import build_config, build_model, build_rotary
 
 NUM_TOKENS = 13
 CASES = {
-    "deepseek_v2": ("deepseek_v2", "DeepseekV2", "pairs", {}),
-    "deepseek_v3": ("deepseek_v3", "DeepseekV3", "half", {"rope_interleave": False}),
-    "deepseek_v3 interleaved": ("deepseek_v3", "DeepseekV3", "half", {"rope_interleave": True}),
+    "deepseek_v2": ("deepseek_v2", "pairs", {}),
+    "deepseek_v3": ("deepseek_v3", "half", {"rope_interleave": False}),
+    "deepseek_v3 interleaved": ("deepseek_v3", "half", {"rope_interleave": True}),
 }
 
 
 def build(name, parameters):
-    family, prefix, layout, extra = CASES[name]
-    home = f"transformers.models.{family}"
-    configuration = importlib.import_module(f"{home}.configuration_{family}")
-    modeling = importlib.import_module(f"{home}.modeling_{family}")
-    config = getattr(configuration, f"{prefix}Config")(
-        **{**SIZES, **MLA, **extra, "rope_parameters": dict(parameters)}
-    )
+    kind, layout, extra = CASES[name]
+    config = build_config(kind, **{**SIZES, **MLA, **extra, "rope_parameters": parameters})
     config._attn_implementation = "eager"
-    torch.manual_seed(0)
-    attention = getattr(modeling, f"{prefix}Attention")(config, layer_idx=0).eval()
-    rotary = getattr(modeling, f"{prefix}RotaryEmbedding")(config)
+    attention = build_model(kind, config).layers[0].self_attn
+    rotary = build_rotary(kind, config)
     return attention, rotary, read_rope_spec(rotary, config), layout
 
 

@@ -7,82 +7,27 @@ so its keys at two places differ by position alone.
 
 import pytest
 import torch
-from transformers import (
-    DynamicCache,
-    Gemma3ForCausalLM,
-    Gemma3TextConfig,
-    LlamaConfig,
-    LlamaForCausalLM,
-    Qwen2_5_VLConfig,
-    Qwen2_5_VLForConditionalGeneration,
-)
+from transformers import DynamicCache
 
 from kamera.channels import ChunkKV
+from kamera.lab.conformance.build import build_model
+from kamera.lab.conformance.models import CASES, case_of
+from kamera.lab.conformance.vocabulary import BY_CHARACTER
 from kamera.rope import PerLayerRope, read_rope_spec, rotate, unrotate
 
 NUM_TOKENS = 13
+MODELS = {"qwen2_5_vl": case_of("qwen2_5_vl"), "llama": case_of("llama")}
+LLAMAS = [(c.config(BY_CHARACTER), c) for c in CASES if c.model_type == "llama"]
 SCALED = {
-    "linear": {"rope_type": "linear", "factor": 4.0},
-    "llama3": {
-        "rope_type": "llama3",
-        "factor": 8.0,
-        "low_freq_factor": 1.0,
-        "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 8192,
-    },
-    "yarn": {
-        "rope_type": "yarn",
-        "factor": 4.0,
-        "original_max_position_embeddings": 8192,
-    },
+    config.rope_parameters["rope_type"]: case
+    for config, case in LLAMAS
+    if config.rope_parameters["rope_type"] in ("linear", "llama3", "yarn")
 }
-
-
-def llama(**rope):
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=64,
-        hidden_size=128,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=32768,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e4, **rope},
-    )
-    return LlamaForCausalLM(config).eval()
-
-
-def qwen():
-    torch.manual_seed(0)
-    text = {
-        "vocab_size": 64,
-        "hidden_size": 128,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 32768,
-        "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [4, 6, 6]},
-    }
-    vision = {
-        "depth": 1,
-        "hidden_size": 32,
-        "intermediate_size": 32,
-        "num_heads": 2,
-        "out_hidden_size": 128,
-        "fullatt_block_indexes": [0],
-    }
-    config = Qwen2_5_VLConfig(text_config=text, vision_config=vision)
-    return Qwen2_5_VLForConditionalGeneration(config).eval()
-
-
-MODELS = {"qwen2_5_vl": qwen, "llama": llama}
 
 
 @pytest.fixture(scope="module", params=MODELS)
 def model(request):
-    return MODELS[request.param]()
+    return build_model(MODELS[request.param])
 
 
 def rotary_of(model):
@@ -171,10 +116,10 @@ def test_angles_rounded_as_the_model_rounds_them_beat_float64_angles(model):
     assert relative(turned, target) > 100 * ours
 
 
-@pytest.mark.parametrize("scheme", SCALED)
+@pytest.mark.parametrize("scheme", ["linear", "llama3", "yarn"])
 @pytest.mark.parametrize("offset", [37, 30000])
 def test_scaled_rope_is_a_pure_rotation_once_the_factor_is_divided_out(scheme, offset):
-    model = llama(**SCALED[scheme])
+    model = build_model(SCALED[scheme])
     spec = spec_of(model)
     assert spec.scheme == scheme
     assert (spec.attention_scaling != 1.0) == (scheme == "yarn")
@@ -189,7 +134,7 @@ def test_scaled_rope_is_a_pure_rotation_once_the_factor_is_divided_out(scheme, o
 
 def test_a_bf16_cache_relocates_to_the_model_s_own_rounding():
     """A bf16 model rounds cos and sin to bf16 too; the relocated key stays within that noise."""
-    model = qwen().bfloat16()
+    model = build_model(MODELS["qwen2_5_vl"]).bfloat16()
     rotary = rotary_of(model)
     spec = spec_of(model)
     assert spec.inv_freq_tensor().tolist() == rotary.inv_freq.float().tolist()
@@ -204,32 +149,15 @@ def test_a_bf16_cache_relocates_to_the_model_s_own_rounding():
 def test_every_layer_of_gemma3_moves_by_its_own_base():
     """A chunk with nothing before it is the same anywhere, in deep layers too, but for what the
     model's own rounding of its angles (below 64 radians: 4e-6) does to attention."""
-    torch.manual_seed(0)
-    config = Gemma3TextConfig(
-        vocab_size=64,
-        hidden_size=128,
-        intermediate_size=64,
-        num_hidden_layers=6,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=32,
-        sliding_window=64,
-        layer_types=["sliding_attention", "full_attention"] * 3,
-        bos_token_id=1,
-        rope_parameters={
-            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
-            "full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0},
-        },
-    )
-    model = Gemma3ForCausalLM(config).eval()
-    spec = read_rope_spec(model.model.rotary_emb, config)
+    model = build_model(case_of("gemma3_text"))
+    spec = spec_of(model)
     assert isinstance(spec, PerLayerRope)
     canonical = prefill(model, place(5, spec)).to_canonical(place(5, spec), spec)
     wanted = prefill(model, place(40, spec))
     moved = canonical.at(place(40, spec), spec)
     swapped = PerLayerRope(spec.specs, tuple(1 - index for index in spec.layers))
     wrong = canonical.at(place(40, spec), swapped)
-    for layer in range(6):
+    for layer in range(len(spec.layers)):
         key = wanted.tensors["k"][layer]
         assert relative(moved.tensors["k"][layer], key) <= 1e-5
         assert relative(wrong.tensors["k"][layer], key) > 1e-1

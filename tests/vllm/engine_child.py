@@ -51,7 +51,8 @@ class ChildEngine:
         self.llm = LLM(model=folder, **(defaults | options))
         self.tokenizer = self.llm.get_tokenizer()
         self.num_images_seen = 0
-        self.llm.apply_model(self._count_images)
+        if options.get("tensor_parallel_size", 1) == 1:  # else the model isn't in this process
+            self.llm.apply_model(self._count_images)
 
     def _count_images(self, model: Any) -> None:
         run = model.embed_multimodal

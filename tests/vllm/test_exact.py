@@ -1,7 +1,7 @@
 """What the connector composes, in float32: full rank is plain prefill, no patch is the masked oracle.
 
-The oracle is Transformers with each chunk blind to the others (a 4-D mask): `write_reference.py` has it as the
-arm `blind`, and tests/conformance holds that it is. The controls break one thing each and must leave the
+The oracle is Transformers with each chunk blind to the others (a 4-D mask): `write_reference.py` has it as
+the arm `blind`, and tests/conformance holds that it is. The controls break one thing each and must leave the
 bound.
 """
 

@@ -7,6 +7,7 @@ replay     `kamera replay`
 demo       `kamera demo`
 doctor     `kamera doctor`
 serve      `kamera serve`
+compile    `kamera compile`
 """
 
 import sys

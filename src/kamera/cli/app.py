@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 import kamera
+from kamera.cli.compile import compile_
 from kamera.cli.demo import demo
 from kamera.cli.doctor import doctor
 from kamera.cli.replay import replay
@@ -21,6 +22,7 @@ app.command()(replay)
 app.command()(demo)
 app.command()(doctor)
 app.command()(serve)
+app.command("compile")(compile_)
 
 
 def _print_version(wanted: bool) -> bool:

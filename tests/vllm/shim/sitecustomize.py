@@ -4,7 +4,7 @@ Put first on PYTHONPATH, so that every process that vLLM spawns gets it.
 
 - torchvision's compiled operators are CUDA-built on the index; its Python won't import without two of them.
 - llvmlite's library wrapper answers to any name, `__dict__` too. Where there is no Triton, vLLM 0.32 reads
-  `vars()` of all that any module holds, and fails there once numba was imported (Kimi's image processor does).
+  `vars()` of all that any module holds, and fails there once numba was imported (by Kimi's image processor).
 """
 
 import importlib.abc

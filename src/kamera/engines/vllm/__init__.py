@@ -5,7 +5,7 @@
     settings     what can be set of it
     families     how each model type writes its media
     chunking     a request's tokens and media -> chunks
-    served       what a request gets from the store, chunk by chunk
+    steps        what a request gets from the store, chunk by chunk
     tracked      what is known of one request while it lives
     scheduler    the half beside the scheduler: matches, jobs, counters
     worker       the half beside the model: loads, captures, forming

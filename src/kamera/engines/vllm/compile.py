@@ -45,9 +45,10 @@ def compile_store(
         ConfigError, UnsupportedModelError, EngineVersionError: before the engine starts. ConfigError with
             the line's number, too, for a request that the model can't take; what was stored stays.
     """
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")  # the progress bar is what is looked at
     options = replace(options, model=located(options.model))
     verdict = checked(options.model, revision_of(options.extra))
+    # Read when vLLM is imported; the progress bar is what is looked at.
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
     check_version()
     arguments = engine_arguments(options, verdict, on_cpu=on_cpu())
     for line in lines:

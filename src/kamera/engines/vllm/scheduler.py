@@ -14,7 +14,7 @@ from kamera.engines.vllm.families import IMAGE_MODALITIES
 from kamera.engines.vllm.media_memo import MediaMemo
 from kamera.engines.vllm.metadata import CaptureJob, Jobs, LoadJob, Owner, Piece
 from kamera.engines.vllm.model import ServedModel
-from kamera.engines.vllm.served import Formed, Shelf, Step, blind_steps, steps_of
+from kamera.engines.vllm.steps import Formed, Shelf, Step, blind_steps, steps_of
 from kamera.engines.vllm.settings import ConnectorSettings
 from kamera.engines.vllm.spool import Spool
 from kamera.engines.vllm.sums import Sums

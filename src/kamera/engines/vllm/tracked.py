@@ -8,7 +8,7 @@ from typing import Any
 
 from kamera.chunk import Chunk
 from kamera.engines.vllm.metadata import Owner
-from kamera.engines.vllm.served import Step
+from kamera.engines.vllm.steps import Step
 from kamera.planner import context_of, served_name
 
 
