@@ -14,9 +14,9 @@ from kamera.engines.vllm.families import IMAGE_MODALITIES
 from kamera.engines.vllm.media_memo import MediaMemo
 from kamera.engines.vllm.metadata import CaptureJob, Jobs, LoadJob, Owner, Piece
 from kamera.engines.vllm.model import ServedModel
-from kamera.engines.vllm.steps import Formed, Shelf, Step, blind_steps, steps_of
 from kamera.engines.vllm.settings import ConnectorSettings
 from kamera.engines.vllm.spool import Spool
+from kamera.engines.vllm.steps import Formed, Shelf, Step, blind_steps, steps_of
 from kamera.engines.vllm.sums import Sums
 from kamera.engines.vllm.tracked import Tracked, plan_name
 from kamera.errors import ConfigError
