@@ -47,6 +47,8 @@ def _row(parameter: Any) -> str:
 
 
 def _default(parameter: Any) -> str:
+    if parameter.required:
+        return "required"
     value = parameter.default
     if parameter.is_flag and parameter.secondary_opts:
         return f"`{parameter.opts[0] if value else parameter.secondary_opts[0]}`"
