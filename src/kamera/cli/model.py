@@ -12,3 +12,10 @@ def model_folder(given: Path | None) -> Path | None:
     if given is None or given.exists() or str(given) not in kamera.packaged_models():
         return given
     return kamera.packaged_model(str(given))
+
+
+def model_name(given: str) -> str:
+    """What an engine is to load: a folder as it is, a packaged model's folder, or a name on the hub."""
+    if not Path(given).exists() and given in kamera.packaged_models():
+        return str(kamera.packaged_model(given))
+    return given

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from kamera.cli.doctor import escape
 from kamera.cli.failing import clear_errors
+from kamera.cli.model import model_name
 
 if TYPE_CHECKING:
     from kamera.engines.vllm.serve_plan import ServePlan
@@ -76,7 +77,7 @@ def serve(  # one parameter an option, as typer wants them
             fill_per_minute=fill_per_minute,
             tenant=tenant,
         )
-        options = ServeOptions(model, settings, host, port, tuple(vllm_args or ()))
+        options = ServeOptions(model_name(model), settings, host, port, tuple(vllm_args or ()))
         run(options, _show, dry_run=dry_run)
 
 

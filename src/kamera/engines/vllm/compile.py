@@ -12,7 +12,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from kamera.engines.vllm.fill.sender import VllmSender
 from kamera.engines.vllm.fill.source import TextSource
 from kamera.engines.vllm.fill.wanted import Spool
 from kamera.engines.vllm.serve import on_cpu, revision_of
-from kamera.engines.vllm.served_config import checked, located
+from kamera.engines.vllm.served_config import checked
 from kamera.engines.vllm.version import check_version
 from kamera.errors import ConfigError
 
@@ -45,7 +45,6 @@ def compile_store(
         ConfigError, UnsupportedModelError, EngineVersionError: before the engine starts. ConfigError with
             the line's number, too, for a request that the model can't take; what was stored stays.
     """
-    options = replace(options, model=located(options.model))
     verdict = checked(options.model, revision_of(options.extra))
     # Read when vLLM is imported; the progress bar is what is looked at.
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")

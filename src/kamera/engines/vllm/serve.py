@@ -13,7 +13,7 @@ from typing import Any
 
 from kamera.engines.vllm.fill import ENDPOINT_PLUGIN
 from kamera.engines.vllm.serve_plan import ServeOptions, ServePlan, serve_plan
-from kamera.engines.vllm.served_config import checked, located
+from kamera.engines.vllm.served_config import checked
 from kamera.engines.vllm.version import check_version
 from kamera.errors import ConfigError
 
@@ -38,7 +38,6 @@ def serve(options: ServeOptions, say: Callable[[ServePlan], None], *, dry_run: b
     Raises:
         ConfigError, UnsupportedModelError, EngineVersionError: before anything starts.
     """
-    options = replace(options, model=located(options.model))
     verdict = checked(options.model, revision_of(options.extra))
     version = check_version()
     with _store(options, dry_run) as (options, kept):

@@ -5,17 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import kamera
 from kamera.engines.vllm.families import FAMILIES
 from kamera.errors import ConfigError, UnsupportedModelError
 from kamera.support import Verdict, examine, read_config
-
-
-def located(model: str) -> str:
-    """What vLLM is to load: a folder as it is, a packaged model's folder, or a name on the hub."""
-    if not Path(model).exists() and model in kamera.packaged_models():
-        return str(kamera.packaged_model(model))
-    return model
 
 
 def checked(model: str, revision: str | None = None) -> Verdict:
