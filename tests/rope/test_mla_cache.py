@@ -23,7 +23,9 @@ CASES = {
 
 def build(name, parameters):
     kind, layout, extra = CASES[name]
-    config = build_config(kind, **{**SIZES, **MLA, **extra, "rope_parameters": parameters})
+    one = {"num_hidden_layers": 1, "first_k_dense_replace": 1}
+    fields = {**SIZES, **MLA, **one, **extra, "rope_parameters": parameters}
+    config = build_config(kind, **fields)
     config._attn_implementation = "eager"
     attention = build_model(kind, config).layers[0].self_attn
     rotary = build_rotary(kind, config)
