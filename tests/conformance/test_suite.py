@@ -30,9 +30,8 @@ from kamera.lab.conformance.checks import (
 )
 from kamera.lab.conformance.checks import engine as engine_check
 from kamera.lab.conformance.measure import Outcome, differing, layer_error
-from kamera.lab.conformance.models import CASES, case_of
+from kamera.lab.conformance.models import case_of, case_of_scheme
 from kamera.lab.conformance.subject import Subject
-from kamera.lab.conformance.vocabulary import BY_CHARACTER
 from kamera.positions import PositionLayout
 from kamera.rope import RopeSpec
 
@@ -44,12 +43,6 @@ OMNI = case_of("qwen2_5_omni_thinker", "long video")
 
 def subject_of(case: Case, kind: str, dtype: torch.dtype = torch.float32) -> Subject:
     return next(s for name, s in entry.tiny_subjects(case, dtype) if name == kind)
-
-
-def scaled(scheme: str) -> Case:
-    """A text model of a RoPE scheme."""
-    configs = ((case, case.config(BY_CHARACTER)) for case in CASES)
-    return next(c for c, made in configs if made.rope_parameters.get("rope_type") == scheme)
 
 
 def failing(outcomes: list[Outcome]) -> set[str]:
@@ -97,7 +90,7 @@ def test_a_wrong_axis_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_attention_factor_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    subject = subject_of(scaled("yarn"), "text")
+    subject = subject_of(case_of_scheme("yarn"), "text")
     rope = dataclasses.replace(subject.rope, attention_scaling=1.0)
     monkeypatch.setattr(subject.backbone, "rope", rope)
     assert failing(canonical.check(subject)) == {"canonical is the key before RoPE"}
@@ -148,7 +141,7 @@ def test_steps_that_are_rounded_instead_of_cut_off_fail(
 def test_an_answer_beyond_the_frequencies_reach_fails(
     scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subject = subject_of(scaled(scheme), "text")
+    subject = subject_of(case_of_scheme(scheme), "text")
     assert failing(reach.check(subject)) == set()
     monkeypatch.setattr(RopeSpec, "check_reach", lambda *_: None)
     (outcome,) = reach.check(subject)

@@ -2,39 +2,19 @@
 
 import pytest
 import torch
-from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
+from transformers import DynamicCache
 
 from kamera.engines.hf.backbone import Backbone
 from kamera.engines.hf.families import family_of
 from kamera.errors import UnsupportedRopeError
-
-LONGROPE = {
-    "rope_type": "longrope",
-    "rope_theta": 1e4,
-    "short_factor": [1.0] * 8,
-    "long_factor": [4.0] * 8,
-    "factor": 4.0,
-    "original_max_position_embeddings": 64,
-}
-DYNAMIC = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0}
+from kamera.lab.conformance.build import build_model
+from kamera.lab.conformance.models import case_of_scheme
 
 
-@pytest.mark.parametrize(
-    ("parameters", "length", "reach"), [(LONGROPE, 256, 64), (DYNAMIC, 64, 63)]
-)
-def test_a_forward_beyond_the_switch_is_refused(parameters, length, reach):
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=32,
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=length,
-        rope_parameters=parameters,
-    )
-    backbone = Backbone(LlamaForCausalLM(config), family_of(config))
+@pytest.mark.parametrize(("scheme", "reach"), [("longrope", 2048), ("dynamic", 2047)])
+def test_a_forward_beyond_the_switch_is_refused(scheme, reach):
+    model = build_model(case_of_scheme(scheme))
+    backbone = Backbone(model, family_of(model.config))
     ids, positions = list(range(1, 9)), torch.arange(8)[:, None]
     last = reach - 8
     kv, _ = backbone.prefill(ids, positions + last)

@@ -11,18 +11,11 @@ from transformers import DynamicCache
 
 from kamera.channels import ChunkKV
 from kamera.lab.conformance.build import build_model
-from kamera.lab.conformance.models import CASES, case_of
-from kamera.lab.conformance.vocabulary import BY_CHARACTER
+from kamera.lab.conformance.models import case_of, case_of_scheme
 from kamera.rope import PerLayerRope, read_rope_spec, rotate, unrotate
 
 NUM_TOKENS = 13
 MODELS = {"qwen2_5_vl": case_of("qwen2_5_vl"), "llama": case_of("llama")}
-LLAMAS = [(c.config(BY_CHARACTER), c) for c in CASES if c.model_type == "llama"]
-SCALED = {
-    config.rope_parameters["rope_type"]: case
-    for config, case in LLAMAS
-    if config.rope_parameters["rope_type"] in ("linear", "llama3", "yarn")
-}
 
 
 @pytest.fixture(scope="module", params=MODELS)
@@ -119,7 +112,7 @@ def test_angles_rounded_as_the_model_rounds_them_beat_float64_angles(model):
 @pytest.mark.parametrize("scheme", ["linear", "llama3", "yarn"])
 @pytest.mark.parametrize("offset", [37, 30000])
 def test_scaled_rope_is_a_pure_rotation_once_the_factor_is_divided_out(scheme, offset):
-    model = build_model(SCALED[scheme])
+    model = build_model(case_of_scheme(scheme))
     spec = spec_of(model)
     assert spec.scheme == scheme
     assert (spec.attention_scaling != 1.0) == (scheme == "yarn")

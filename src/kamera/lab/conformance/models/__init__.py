@@ -9,6 +9,7 @@ grids     what the towers take
 
 from kamera.lab.conformance.case import Case
 from kamera.lab.conformance.models import mrope, one_axis, qwen_vl, text
+from kamera.lab.conformance.vocabulary import BY_CHARACTER
 
 CASES: tuple[Case, ...] = tuple(
     case for module in (text, qwen_vl, mrope, one_axis) for case in module.CASES
@@ -27,4 +28,16 @@ def case_of(model_type: str, variant: str | None = None) -> Case:
     raise KeyError(f"No tiny model of {model_type!r} (variant {variant!r}): see CASES")
 
 
-__all__ = ["CASES", "case_of"]
+def case_of_scheme(scheme: str) -> Case:
+    """The first text model whose RoPE is of this type, e.g. `yarn`.
+
+    Raises:
+        KeyError: there is none.
+    """
+    for case in text.CASES:
+        if case.config(BY_CHARACTER).rope_parameters.get("rope_type") == scheme:
+            return case
+    raise KeyError(f"No tiny text model of rope_type {scheme!r}: see CASES")
+
+
+__all__ = ["CASES", "case_of", "case_of_scheme"]
