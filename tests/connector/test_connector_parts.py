@@ -57,6 +57,17 @@ def test_the_spool_says_what_is_wanted_until_it_is_there(tmp_path):
     assert list(spool.folder.iterdir()) == []
 
 
+def test_a_canonical_that_comes_isnt_asked_for_until_it_should_be_there(tmp_path, monkeypatch):
+    spool = Spool(tmp_path)
+    spool.ask(text(1), None, None)
+    spool.coming(text(1).digest)
+    spool.ask(text(1), None, None)
+    assert list(spool.folder.iterdir()) == []
+    monkeypatch.setattr("kamera.engines.vllm.spool.COMING_S", 0.0)
+    spool.ask(text(1), None, None)
+    assert len(list(spool.folder.iterdir())) == 1
+
+
 def test_the_spool_is_bounded_and_a_failing_disk_is_no_error(tmp_path, monkeypatch):
     monkeypatch.setattr("kamera.engines.vllm.spool.MAX_FILES", 2)
     spool = Spool(tmp_path)

@@ -234,3 +234,13 @@ def test_what_cant_be_kept_harms_no_request():
     engine.store.put = lambda entry: 1 / 0  # type: ignore[method-assign]
     engine.run(shown("first", [1]))
     assert engine.sums()["forming_failed"] >= 1
+
+
+def test_what_is_there_isnt_asked_for(tmp_path):
+    engine = Engine(store=str(tmp_path))  # the folder of the spool; entries stay in memory here
+    engine.run(shown("first", [1, 2]))
+    assert len(list((tmp_path / "wanted").iterdir())) == 2
+    for value in (1, 2):
+        engine.run(solo(f"solo-{value}", value))
+    engine.run(shown("second", [1, 2]))
+    assert list((tmp_path / "wanted").iterdir()) == []

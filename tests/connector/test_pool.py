@@ -61,6 +61,14 @@ def test_a_quantised_cache_is_refused():
         Pool([layer], SHAPES, BLOCK)
 
 
+def test_block_ids_may_be_of_larger_blocks_than_the_caches():
+    under_test = Pool([Layer() for _ in range(LAYERS)], SHAPES, 2 * BLOCK)
+    slots = under_test.slots([3, 1], 0, 3 * BLOCK)
+    assert slots[:: 2 * BLOCK].tolist() == [3 * 2 * BLOCK, 1 * 2 * BLOCK]
+    under_test.write(drawn(3 * BLOCK), slots)
+    assert under_test.read(slots).tensors["v"].equal(drawn(3 * BLOCK).tensors["v"])
+
+
 def test_blocks_of_another_size_are_refused():
     with pytest.raises(UnsupportedModelError, match="first dimension"):
         Pool([Layer()], SHAPES, BLOCK // 2)

@@ -38,6 +38,9 @@ class Shapes:
 class Pool:
     """The KV of one worker's layers. `layers` are vLLM's attention layers, in the model's order.
 
+    `block_size` is that of a request's block ids; the cache may be in smaller blocks (`inner`), which number
+    the same slots.
+
     Raises:
         UnsupportedModelError: a cache dtype or a block layout that can't be read.
     """
@@ -50,6 +53,7 @@ class Pool:
                 f"a KV cache of {cache.dtype} can't be composed: expected float32, bfloat16 or float16"
             )
         self.dtype, self.device = cache.dtype, cache.device
+        self._inner = self._inner_size(cache)
         self._places = self._measure()
         self._check()
 
@@ -60,8 +64,8 @@ class Pool:
 
     def read(self, slots: Tensor) -> ChunkKV:
         """The KV of slots [T], copied, as the engine cached it."""
-        blocks, inverse = torch.unique(slots // self.block_size, return_inverse=True)
-        inside = slots % self.block_size
+        blocks, inverse = torch.unique(slots // self._inner, return_inverse=True)
+        inside = slots % self._inner
         found: dict[str, list[Tensor]] = {name: [] for name in self.shapes.channels}
         for layer in self.layers:
             flat = self._flat(layer.kv_cache, blocks)
@@ -75,6 +79,16 @@ class Pool:
         table = torch.tensor(blocks, device=self.device)
         tokens = torch.arange(begin, end, device=self.device)
         return table[tokens // self.block_size] * self.block_size + tokens % self.block_size
+
+    def _inner_size(self, cache: Tensor) -> int:
+        """Tokens of one block of the cache, whose first dimension is the block's."""
+        inner, rest = divmod(cache[NULL_BLOCK].numel(), self.shapes.per_token)
+        if rest or not inner or self.block_size % inner:
+            raise UnsupportedModelError(
+                f"a block of the cache, shape {list(cache.shape)}, isn't a whole part of {self.block_size} "
+                f"tokens of {self.shapes.per_token} numbers: its first dimension isn't the block's"
+            )
+        return inner
 
     def _flat(self, cache: Tensor, blocks: Tensor) -> Tensor:
         """[blocks, numbers] of one layer, a copy. The block dimension is the first."""
@@ -99,14 +113,9 @@ class Pool:
         """For each channel where [slot in block, H, D] lies in a block's flat memory."""
         layer = self.layers[0]
         block = torch.tensor([NULL_BLOCK], device=self.device)
-        slots = torch.arange(self.block_size, device=self.device) + NULL_BLOCK * self.block_size
+        slots = torch.arange(self._inner, device=self.device)
         kept = layer.kv_cache[NULL_BLOCK].clone()
-        count = self.block_size * self.shapes.per_token
-        if kept.numel() != count:
-            raise UnsupportedModelError(
-                f"a block holds {kept.numel()} numbers: expected {self.block_size} tokens of "
-                f"{self.shapes.per_token}; its first dimension isn't the block's"
-            )
+        count = self._inner * self.shapes.per_token
         named = torch.arange(count, device=self.device)
         seen = torch.zeros(count, dtype=torch.int64, device=self.device)
         digit = 1
@@ -122,20 +131,20 @@ class Pool:
         return self._split(seen.argsort())
 
     def _split(self, numbers: Tensor) -> dict[str, Tensor]:
-        """[block_size * per_token] -> channel -> [block_size, H, D]."""
+        """[inner * per_token] -> channel -> [inner, H, D]."""
         tensors, at = {}, 0
         for name, (heads, size) in self.shapes.channels.items():
-            count = self.block_size * heads * size
-            tensors[name] = numbers[at : at + count].view(self.block_size, heads, size)
+            count = self._inner * heads * size
+            tensors[name] = numbers[at : at + count].view(self._inner, heads, size)
             at += count
         return tensors
 
     def _check(self) -> None:
         """Write and read random KV once in every layer: it must come back bit for bit."""
-        slots = torch.arange(self.block_size, device=self.device) + NULL_BLOCK * self.block_size
+        slots = torch.arange(self._inner, device=self.device)
         kept = [layer.kv_cache[NULL_BLOCK].clone() for layer in self.layers]
         generator = torch.Generator().manual_seed(0)
-        shape = {n: (len(kept), self.block_size, *s) for n, s in self.shapes.channels.items()}
+        shape = {n: (len(kept), self._inner, *s) for n, s in self.shapes.channels.items()}
         drawn = {n: torch.randn(s, generator=generator).to(self.dtype) for n, s in shape.items()}
         self.write(ChunkKV(drawn), slots)
         back = self.read(slots)

@@ -155,7 +155,7 @@ class SchedulerHalf:
 
     def _runs(self, request: Any, asked: Mapping[str, Any]) -> list[Run]:
         ids, items = request.prompt_token_ids, []
-        for feature in request.mm_features:
+        for feature in sorted(request.mm_features, key=lambda f: f.mm_position.offset):
             if feature.modality not in IMAGE_MODALITIES:
                 break  # what follows is the tail
             items.append(self._item(feature))
@@ -213,6 +213,8 @@ class SchedulerHalf:
         for chunk, step in zip(chunks, steps, strict=True):
             if step.held and step.patch is not None:
                 self._formed[shard].add(chunk.digest, step.patch)
+            if step.held and self._spool is not None:
+                self._spool.done(chunk.digest)
         return steps
 
     def _load(self, tracked: Tracked, skip: int, blocks: Sequence[int]) -> LoadJob:
@@ -276,11 +278,14 @@ class SchedulerHalf:
             has_canonical = library.has_canonical(chunk)
             if not antecedents[shard]:
                 wanted |= not has_canonical
-                if shard == 0 and self._spool is not None:
-                    self._spool.done(chunk.digest)
+                if shard == 0 and self._spool is not None and not has_canonical:
+                    self._spool.coming(chunk.digest)
                 continue
-            if shard == 0 and not has_canonical and self._spool is not None:
-                self._spool.ask(chunk, tracked.salt, tracked.hashes[index])
+            if shard == 0 and self._spool is not None:
+                if has_canonical:
+                    self._spool.done(chunk.digest)
+                else:
+                    self._spool.ask(chunk, tracked.salt, tracked.hashes[index])
             kind = "served" if contexts[shard] else "exact"
             record = PatchRecord(kind, antecedents[shard], library.rank, contexts[shard])  # type: ignore[arg-type]
             self._formed[shard].add(chunk.digest, record)

@@ -6,12 +6,15 @@ import json
 import logging
 import os
 import tempfile
+import time
 from pathlib import Path
 
 from kamera.chunk import Chunk
 
 VERSION = 1
 MAX_FILES = 4096
+COMING_S = 30.0
+"""How long a canonical that was captured may take to be stored before it is asked for again."""
 FOLDER = "wanted"
 
 logger = logging.getLogger(__name__)
@@ -24,10 +27,13 @@ class Spool:
         self.folder = Path(store) / FOLDER
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._asked = {path.stem for path in self.folder.glob("*.json")}
+        self._coming: dict[str, float] = {}
 
     def ask(self, chunk: Chunk, cache_salt: str | None, mm_hash: str | None) -> None:
         """Say that this chunk's canonical is wanted. Once a chunk; a full spool or disk is no error."""
         if chunk.digest in self._asked or len(self._asked) >= MAX_FILES:
+            return
+        if self._comes(chunk.digest):
             return
         wanted: dict[str, object] = {"version": VERSION, "cache_salt": cache_salt}
         if chunk.key.kind == "text":
@@ -40,11 +46,21 @@ class Spool:
         except OSError as error:
             logger.warning("Kamera: can't say that a canonical is wanted: %s", error)
 
+    def coming(self, digest: str) -> None:
+        """The canonical was captured and will be stored: don't ask while it is on its way."""
+        if len(self._coming) >= MAX_FILES:
+            self._coming.clear()
+        self._coming[digest] = time.monotonic()
+        self.done(digest)
+
     def done(self, digest: str) -> None:
-        """The canonical is there, or comes: take the file away."""
+        """The canonical is there: take the file away."""
         if digest in self._asked:
             self._asked.discard(digest)
             (self.folder / f"{digest}.json").unlink(missing_ok=True)
+
+    def _comes(self, digest: str) -> bool:
+        return time.monotonic() - self._coming.get(digest, -COMING_S) < COMING_S
 
     def _publish(self, path: Path, text: str) -> None:
         descriptor, name = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
