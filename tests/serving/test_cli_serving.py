@@ -53,6 +53,13 @@ def test_a_model_that_cannot_be_served_is_said_first(tmp_path: Path) -> None:
     assert "can't be served" in said
 
 
+def test_a_front_end_without_the_companion_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    monkeypatch.setenv("VLLM_USE_RUST_FRONTEND", "1")
+    assert error_of(invoke("serve", "nano-gqa")).startswith("VLLM_USE_RUST_FRONTEND is set")
+    assert error_of(invoke("serve", "nano-gqa", "--fill", "off")).startswith("vLLM isn't installed")
+
+
 def test_a_bad_line_is_said_before_the_model_is_looked_at(tmp_path: Path) -> None:
     said = error_of(invoke("compile", "none", request(tmp_path, "\n{}"), "--store", tmp_path / "s"))
     assert said.startswith("Line 2: expected messages")

@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from kamera.engines.vllm import compile as compiling
-from kamera.engines.vllm.compile import _Answer, _Compiler
-from kamera.engines.vllm.compile_plan import CompileOptions, CompileReport
+from kamera.engines.vllm.compile import Compiler
+from kamera.engines.vllm.compile_engine import ChatAnswer
+from kamera.engines.vllm.compile_plan import CompileReport
 from kamera.engines.vllm.compile_requests import ChatLine
 from kamera.engines.vllm.fill.companion import Sent
 from kamera.engines.vllm.fill.source import ImageSource, Source
-from kamera.engines.vllm.settings import ConnectorSettings
 from kamera.errors import ConfigError
 
-Ask = Callable[[ChatLine], _Answer]
+Ask = Callable[[ChatLine], ChatAnswer]
 
 
 class Engine:
@@ -26,13 +25,8 @@ class Engine:
     def __init__(self, store: Path, ask: Ask) -> None:
         self.store, self.answer = store, ask
         self.asked: list[str] = []
-        self.errored = False
-        self.is_shut = False
+        self.is_alive = True
         self.wants: dict[int, str] = {}
-
-    @property
-    def is_alive(self) -> bool:
-        return True
 
     async def send(self, source: Source) -> Sent:
         if isinstance(source, ImageSource):
@@ -42,16 +36,13 @@ class Engine:
             (self.store / "wanted" / f"{source.token_ids[0]}.json").unlink()
         return Sent(1)
 
-    async def ask(self, line: ChatLine) -> _Answer:
+    async def ask(self, line: ChatLine) -> ChatAnswer:
         self.asked.append(f"line {line.number}")
         if name := self.wants.pop(line.number, ""):
             (self.store / "wanted").mkdir(exist_ok=True)
             wanted = {"version": 1, "kind": "text", "token_ids": [int(name)], "cache_salt": None}
             (self.store / "wanted" / f"{name}.json").write_text(json.dumps(wanted))
         return self.answer(line)
-
-    def shutdown(self, timeout: float) -> None:
-        self.is_shut = timeout > 0
 
 
 def line(number: int, *urls: str) -> ChatLine:
@@ -60,18 +51,12 @@ def line(number: int, *urls: str) -> ChatLine:
 
 
 def run(engine: Engine, *lines: ChatLine) -> CompileReport:
-    settings = ConnectorSettings(store=str(engine.store), fill="eager")
-    compiler = _Compiler(CompileOptions("model", settings), lambda *_: None)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(compiling, "_engine", lambda _: engine)
-        patched.setattr(compiling, "VllmSender", lambda _: engine)
-        patched.setattr(compiling, "_PAUSE_S", 0.0)
-        patched.setattr(compiler, "_ask", engine.ask)
-        return asyncio.run(compiler.run([], lines))
+    compiler = Compiler(engine, engine.store, lambda *_: None, pause_s=0.0)
+    return asyncio.run(compiler.run(lines))
 
 
-def served(_: Any) -> _Answer:
-    return _Answer(100, 80, 80)
+def served(_: Any) -> ChatAnswer:
+    return ChatAnswer(100, 80, 80)
 
 
 def test_images_go_before_their_request_and_texts_after_it(tmp_path: Path) -> None:
@@ -83,7 +68,6 @@ def test_images_go_before_their_request_and_texts_after_it(tmp_path: Path) -> No
         *("data:c", "line 4"),
         *("line 1", "line 4"),
     ]
-    assert engine.is_shut
     assert report == CompileReport(
         num_requests=2,
         num_images=3,
@@ -96,14 +80,14 @@ def test_images_go_before_their_request_and_texts_after_it(tmp_path: Path) -> No
 
 def test_a_request_that_is_served_late_is_sent_until_it_is(tmp_path: Path) -> None:
     left = iter([0, 10, 80])  # the fill, then two checks
-    engine = Engine(tmp_path, lambda _: _Answer(100, 80, next(left)))
+    engine = Engine(tmp_path, lambda _: ChatAnswer(100, 80, next(left)))
     report = run(engine, line(1, "data:a"))
     assert engine.asked.count("line 1") == 3
     assert (report.num_served_tokens, report.unserved) == (80, [])
 
 
 def test_a_request_that_is_never_served_is_named_and_not_sent_for_ever(tmp_path: Path) -> None:
-    never = _Answer(100, 80, 30)
+    never = ChatAnswer(100, 80, 30)
     engine = Engine(tmp_path, lambda one: never if one.number == 2 else served(one))
     report = run(engine, line(1, "data:a"), line(2, "data:b"))
     assert engine.asked.count("line 1") == 2
@@ -113,7 +97,7 @@ def test_a_request_that_is_never_served_is_named_and_not_sent_for_ever(tmp_path:
 
 
 def test_a_request_that_the_model_cannot_take_is_named_by_its_line(tmp_path: Path) -> None:
-    def refuse(one: ChatLine) -> _Answer:
+    def refuse(one: ChatLine) -> ChatAnswer:
         if one.number == 3:
             raise ValueError("the prompt is\ntoo long " + "x" * 1000)
         return served(one)
@@ -124,24 +108,22 @@ def test_a_request_that_the_model_cannot_take_is_named_by_its_line(tmp_path: Pat
     ) as caught:
         run(engine, line(1, "data:a"), line(3, "data:b"), line(4, "data:c"))
     assert len(str(caught.value)) < 400
-    assert engine.is_shut
     assert "data:c" not in engine.asked
 
 
 def test_an_engine_that_dies_is_no_fault_of_the_line(tmp_path: Path) -> None:
     engine = Engine(tmp_path, served)
 
-    def die(_: ChatLine) -> _Answer:
-        engine.errored = True
+    def die(_: ChatLine) -> ChatAnswer:
+        engine.is_alive = False
         raise RuntimeError("the engine is gone")
 
     engine.answer = die
     with pytest.raises(RuntimeError, match="the engine is gone"):
         run(engine, line(1, "data:a"))
-    assert engine.is_shut
 
 
 def test_nothing_to_reuse_is_not_unserved(tmp_path: Path) -> None:
-    engine = Engine(tmp_path, lambda _: _Answer(5, 0, 0))
+    engine = Engine(tmp_path, lambda _: ChatAnswer(5, 0, 0))
     assert run(engine, line(1)).unserved == []
     assert engine.asked == ["line 1", "line 1"]

@@ -58,7 +58,7 @@ def test_a_request_that_fails_ends_in_the_traffic_too() -> None:
 
 
 def test_the_same_source_is_taken_once() -> None:
-    intake = Intake(10)
+    intake = Intake(10, 1000)
     assert intake.add(ImageSource("data:a"), 0.0)
     assert not intake.add(ImageSource("data:a"), 0.0)
     assert intake.pop() == ImageSource("data:a")
@@ -68,7 +68,7 @@ def test_the_same_source_is_taken_once() -> None:
 
 
 def test_a_wanted_source_is_taken_again_but_never_twice_at_once() -> None:
-    intake = Intake(10)
+    intake = Intake(10, 1000)
     text = TextSource((1, 2))
     assert intake.add(text, 0.0, again=True)
     assert not intake.add(text, 0.0, again=True)
@@ -77,16 +77,23 @@ def test_a_wanted_source_is_taken_again_but_never_twice_at_once() -> None:
 
 
 def test_a_full_queue_drops_and_another_sight_gets_a_chance() -> None:
-    intake = Intake(1)
+    intake = Intake(1, 1000)
     assert intake.add(ImageSource("data:a"), 0.0)
-    assert intake.is_full
+    assert not intake.add(ImageSource("data:b"), 0.0)
+    intake.pop()
+    assert intake.add(ImageSource("data:b"), 0.0)
+
+
+def test_a_queue_is_full_by_its_bytes_too() -> None:
+    intake = Intake(10, max_bytes=10)
+    assert intake.add(ImageSource("data:aaaaa"), 0.0)
     assert not intake.add(ImageSource("data:b"), 0.0)
     intake.pop()
     assert intake.add(ImageSource("data:b"), 0.0)
 
 
 def test_what_a_web_address_shows_counts_as_new_after_a_while() -> None:
-    intake = Intake(10, renew_s=600.0)
+    intake = Intake(10, 1000, renew_s=600.0)
     assert intake.add(ImageSource("https://host/now.png"), 0.0)
     intake.pop()
     assert not intake.add(ImageSource("https://host/now.png"), 599.0)

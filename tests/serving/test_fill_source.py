@@ -43,6 +43,16 @@ def test_a_body_that_shows_no_image_gives_none(body: bytes) -> None:
     assert images_of(body) == []
 
 
+@pytest.mark.parametrize("asked", ["solo", {"reuse": False}])
+def test_a_client_that_wants_no_reuse_fills_nothing(asked: object) -> None:
+    assert images_of(chat("data:a", kv_transfer_params={"kamera": asked})) == []
+
+
+@pytest.mark.parametrize("params", [None, [], {}, {"kamera": {"patch": "none"}}, {"other": "solo"}])
+def test_other_parameters_of_a_transfer_change_nothing(params: object) -> None:
+    assert len(images_of(chat("data:a", kv_transfer_params=params))) == 1
+
+
 def test_a_text_alone_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> None:
         raise AssertionError("parsed")

@@ -111,6 +111,22 @@ def test_the_command_is_what_a_shell_reads_back() -> None:
     assert tuple(words[3:]) == made.arguments
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--api-key", "secret", "secret", "--seed", "3"),
+        ("--api-key=secret", "--seed", "3"),
+        ("--hf_token", "secret", "--seed", "3"),
+    ],
+)
+def test_the_command_shows_no_secrets(given: tuple[str, ...]) -> None:
+    made = plan(replace(OPTIONS, extra=given))
+    assert "secret" in " ".join(made.arguments)
+    assert "secret" not in made.command
+    assert "***" in made.command
+    assert made.command.endswith("--seed 3")
+
+
 def test_plugins_that_were_named_stay_and_no_others_come(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = {
         "vllm.general_plugins": ["kamera", "resolver"],

@@ -39,6 +39,11 @@ def serve(options: ServeOptions, say: Callable[[ServePlan], None], *, dry_run: b
         ConfigError, UnsupportedModelError, EngineVersionError: before anything starts.
     """
     verdict = checked(options.model, revision_of(options.extra))
+    if options.settings.fill != "off" and os.environ.get("VLLM_USE_RUST_FRONTEND", "0") != "0":
+        raise ConfigError(
+            "VLLM_USE_RUST_FRONTEND is set, but the fill companion lives in vLLM's Python front end: unset "
+            "it, or give --fill off"
+        )
     version = check_version()
     with _store(options, dry_run) as (options, kept):
         plan = serve_plan(options, verdict, on_cpu=on_cpu(), plugins=loaded_plugins(os.environ))

@@ -27,6 +27,9 @@ OURS = {
 }
 """vLLM options that can't be given again, and what to do."""
 
+SECRETS = ("--api-key", "--hf-token")
+"""Options of vLLM's whose values aren't shown."""
+
 CPU_MLA_COMPILATION = {"custom_ops": ["all", "-rotary_embedding"]}
 """vLLM 0.32's compiled rotary operator on CPU reads MLA's k_pe with the wrong stride; torch's doesn't."""
 
@@ -60,9 +63,9 @@ class ServePlan:
 
     @property
     def command(self) -> str:
-        """The same as a shell command."""
+        """The same as a shell command, without secrets."""
         variables = [f"{name}={shlex.quote(value)}" for name, value in self.environment.items()]
-        return " ".join([*variables, "vllm", "serve", shlex.join(self.arguments)])
+        return " ".join([*variables, "vllm", "serve", shlex.join(_hidden(self.arguments))])
 
 
 def serve_plan(
@@ -157,6 +160,19 @@ def _fill(settings: ConnectorSettings) -> str:
         return when
     most = f"at most {settings.fill_per_minute} a minute"
     return f"{settings.fill}: solo requests {when}, {most}; GET /kamera/fill"
+
+
+def _hidden(arguments: Iterable[str]) -> list[str]:
+    """The arguments with stars for the values of options that hold secrets."""
+    shown, is_secret = [], False
+    for arg in arguments:
+        if arg.startswith("--"):
+            name, has_value, _ = arg.partition("=")
+            is_secret = name.replace("_", "-") in SECRETS
+            shown.append(f"{name}=***" if is_secret and has_value else arg)
+        else:
+            shown.append("***" if is_secret else arg)
+    return shown
 
 
 def option_names(extra: tuple[str, ...]) -> list[str]:

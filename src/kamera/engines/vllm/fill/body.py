@@ -11,14 +11,14 @@ _HINT = b"image"
 
 
 def images_of(body: bytes) -> list[ImageSource]:
-    """The images in the order of the messages; none where the body isn't a chat request."""
+    """The images in the order of the messages; none where the body isn't a chat request, or opts out."""
     if _HINT not in body:
         return []
     try:
         request = json.loads(body)
     except (ValueError, RecursionError):
         return []
-    if not isinstance(request, dict):
+    if not isinstance(request, dict) or _opts_out(request):
         return []
     salt = request.get("cache_salt")
     media_io, processor = request.get("media_io_kwargs"), request.get("mm_processor_kwargs")
@@ -31,6 +31,13 @@ def images_of(body: bytes) -> list[ImageSource]:
         )
         for url in _urls(request.get("messages"))
     ]
+
+
+def _opts_out(request: dict[str, Any]) -> bool:
+    """Whether the client asked that nothing be reused, or sends solo requests of its own."""
+    transfer = request.get("kv_transfer_params")
+    asked = transfer.get("kamera") if isinstance(transfer, dict) else None
+    return asked == "solo" or (isinstance(asked, dict) and asked.get("reuse", True) is not True)
 
 
 def _urls(messages: Any) -> Iterator[str]:

@@ -71,7 +71,7 @@ class Companion:
         self._reads_texts = reads_spool
         self._bodies: deque[Sequence[bytes]] = deque()
         self._bodies_bytes = 0
-        self._intake = Intake(settings.max_waiting)
+        self._intake = Intake(settings.max_waiting, settings.max_waiting_bytes)
         self._kept = KeptImages(settings.max_kept_bytes)
         self._spool = (
             Spool(settings.store, settings.retry_s, settings.max_tries) if settings.store else None

@@ -9,24 +9,20 @@ _MAX_SEEN = 65536
 
 
 class Intake:
-    """A bounded queue that takes the same source once.
+    """A queue that takes the same source once, bounded in number and in bytes.
 
     A url that may show something else later counts as new again after `renew_s`.
     """
 
-    def __init__(self, max_waiting: int, renew_s: float = 600.0) -> None:
-        self._max_waiting, self._renew_s = max_waiting, renew_s
+    def __init__(self, max_waiting: int, max_bytes: int, renew_s: float = 600.0) -> None:
+        self._max_waiting, self._max_bytes, self._renew_s = max_waiting, max_bytes, renew_s
+        self._num_bytes = 0
         self._waiting: deque[Source] = deque()
         self._waiting_digests: set[str] = set()
         self._seen: OrderedDict[str, float] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._waiting)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether another source would be dropped."""
-        return len(self._waiting) >= self._max_waiting
 
     def knows(self, source: Source, now: float) -> bool:
         """Whether it waits or was taken before."""
@@ -43,7 +39,7 @@ class Intake:
             Whether it was appended. A source that found the queue full is forgotten, so that its next
             sight gets another chance.
         """
-        if source.digest in self._waiting_digests or self.is_full:
+        if source.digest in self._waiting_digests or not self._has_room(source):
             return False
         if self.knows(source, now) and not again:
             return False
@@ -53,6 +49,7 @@ class Intake:
             self._seen.popitem(last=False)
         self._waiting.append(source)
         self._waiting_digests.add(source.digest)
+        self._num_bytes += source.num_bytes
         return True
 
     def pop(self) -> Source | None:
@@ -61,4 +58,9 @@ class Intake:
             return None
         source = self._waiting.popleft()
         self._waiting_digests.discard(source.digest)
+        self._num_bytes -= source.num_bytes
         return source
+
+    def _has_room(self, source: Source) -> bool:
+        fits = self._num_bytes + source.num_bytes <= self._max_bytes
+        return len(self._waiting) < self._max_waiting and fits

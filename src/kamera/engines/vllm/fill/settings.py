@@ -24,8 +24,9 @@ class FillSettings:
         store: the store's folder, whose `wanted` folder is read; None where there is none.
         per_minute: most solo requests in any 60 s. They go one at a time in any case.
         max_body_bytes: a longer request body isn't looked at.
-        max_waiting_bytes: bodies that wait to be looked at; beyond it the oldest are dropped.
-        max_waiting: sources that wait for their solo request; beyond it new ones are dropped.
+        max_waiting_bytes: of bodies that wait to be looked at, beyond which the oldest are dropped; and of
+            sources that wait for their solo request, beyond which new ones are dropped.
+        max_waiting: sources that wait, likewise.
         max_kept_bytes: images that are kept, so that a canonical that was evicted can be made again.
         solo_timeout_s: a solo request that takes longer is given up.
         retry_s: a chunk that is still wanted is tried again after so long.
