@@ -57,8 +57,8 @@ $(VLLM_INSTALLED): pyproject.toml $(VLLM_ENGINE)
 
 # What Transformers answers comes first, from the main environment: vLLM is judged by it.
 test-vllm: $(INSTALLED) $(VLLM_INSTALLED)
-	OMP_NUM_THREADS=1 $(PY) tests/vllm/write_reference.py build/vllm/reference
-	@$(VLLM)/bin/python -m pytest -W default -p no:cacheprovider tests/vllm
+	OMP_NUM_THREADS=1 $(PY) tests/vllm_live/write_reference.py build/vllm/reference
+	@$(VLLM)/bin/python -m pytest -W default -p no:cacheprovider tests/vllm_live
 
 conformance lint types layers docs bench check: $(INSTALLED)
 	@$(NOX) $@

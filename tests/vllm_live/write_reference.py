@@ -1,7 +1,7 @@
 """What Transformers answers, for vLLM's tests to be judged by. Runs in the main environment, not in vLLM's.
 
 Of each packaged model: every task's items as PNG files and chat messages, and each arm's log-probabilities
-of the answer's token over the whole vocabulary. `python tests/vllm/write_reference.py OUT [ITEMS]`.
+of the answer's token over the whole vocabulary. `python tests/vllm_live/write_reference.py OUT [ITEMS]`.
 """
 
 from __future__ import annotations

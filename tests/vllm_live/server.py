@@ -83,7 +83,7 @@ class Server:
         }
         written = json.dumps(transfer).replace("{", "{{").replace("}", "}}")
         command += ["--kv-transfer-config", written, *FILL_ARGUMENTS]
-        return cls(command, log, VLLM_PLUGINS=FILL_PLUGINS)
+        return cls(command, log, VLLM_PLUGINS=FILL_PLUGINS, VLLM_SERVER_DEV_MODE="1")
 
     def __enter__(self) -> Self:
         return self
@@ -122,6 +122,10 @@ class Server:
         """`GET /kamera/fill`."""
         told: dict[str, Any] = httpx.get(f"{self.url}/kamera/fill", timeout=REQUEST_S).json()
         return told
+
+    def forget_prefixes(self) -> None:
+        """Empty vLLM's own prefix cache; the connector's store stays."""
+        httpx.post(f"{self.url}/reset_prefix_cache", timeout=REQUEST_S).raise_for_status()
 
     def until_filled(self) -> dict[str, Any]:
         """Wait until the companion has nothing left to send, some times in a row."""

@@ -27,19 +27,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("compile")
 
 
-def compiled(folder: Path, requests: Path) -> subprocess.CompletedProcess[str]:
-    """`kamera compile` at full rank, so that what is served equals a plain prefill."""
-    command = [Path(PYTHON).with_name("kamera"), "compile", checkpoint(MODEL), requests]
-    return subprocess.run(
-        [*map(str, command), "--store", str(folder / "store"), "--rank", "512", "--", *OPTIONS],
-        env=environment(VLLM_LOGGING_LEVEL="WARNING"),
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-
-
 @pytest.fixture(scope="module")
 def said(folder: Path, items: list[Item]) -> list[str]:
     """What the command printed on the items' requests, whose images are files beside them."""
@@ -54,7 +41,16 @@ def said(folder: Path, items: list[Item]) -> list[str]:
         lines.append(json.dumps({"messages": [{"role": "user", "content": content}]}))
     requests = folder / "requests.jsonl"
     requests.write_text("\n".join(lines))
-    done = compiled(folder, requests)
+    # At full rank, so that what is served equals a plain prefill.
+    command = [Path(PYTHON).with_name("kamera"), "compile", checkpoint(MODEL), requests]
+    done = subprocess.run(
+        [*map(str, command), "--store", str(folder / "store"), "--rank", "512", "--", *OPTIONS],
+        env=environment(VLLM_LOGGING_LEVEL="WARNING"),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -82,14 +78,3 @@ def test_a_server_that_adds_nothing_serves_at_first_sight(
     assert [answer.num_cached for answer in answers] == [item.num_held for item in items]
     for item, answer in zip(items, answers, strict=True):
         assert gap(answer.logprobs, item.logprobs["re-prefill"]) <= BOUND
-
-
-def test_a_request_that_the_model_cannot_take_is_named_by_its_line(folder: Path) -> None:
-    requests = folder / "long.jsonl"
-    short = {"messages": [{"role": "user", "content": "hello"}]}
-    long = {"messages": [{"role": "user", "content": "hello " * 4000}]}
-    requests.write_text(json.dumps(short) + "\n\n" + json.dumps(long))
-    done = compiled(folder, requests)
-    assert done.returncode == 2
-    (error,) = (line for line in done.stderr.splitlines() if line.startswith("Error: "))
-    assert error.startswith("Error: Line 3: the model can't take this request: ")

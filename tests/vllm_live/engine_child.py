@@ -26,9 +26,8 @@ class ChildEngine:
     """`vllm.LLM` on one checkpoint, with counts of its vision tower."""
 
     def __init__(self, folder: str, kamera: dict[str, Any] | None, options: dict[str, Any]) -> None:
-        from vllm.config import KVTransferConfig
-
         from vllm import LLM
+        from vllm.config import KVTransferConfig
 
         config = json.loads(Path(folder, "config.json").read_text())
         self.model_type = config["model_type"]
