@@ -162,6 +162,29 @@ def test_a_source_that_fails_is_counted_and_the_next_is_sent(
     assert "No canonical for a chunk (image): ValueError: can't read data:bad" in caplog.text
 
 
+def test_an_image_that_failed_is_sent_at_a_later_sight() -> None:
+    async def run() -> None:
+        now = [1000.0]
+        sender = Recorder()
+        sender.fails_on = {"data:a"}
+        settings = FillSettings(policy="eager", poll_s=FAST)
+        runs = Companion(sender, settings, clock=lambda: now[0])
+        runs.start()
+        runs.offer([chat("data:a")])
+        await until(lambda: runs.counters.num_failed == 1)
+        sender.fails_on = set()
+        runs.offer([chat("data:a")])
+        await settle(runs)
+        assert sender.urls == []
+        now[0] += 60.0
+        runs.offer([chat("data:a")])
+        await settle(runs)
+        await runs.stop()
+        assert sender.urls == ["data:a"]
+
+    asyncio.run(run())
+
+
 def test_a_log_line_never_holds_an_images_bytes(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
         sender = Recorder()
@@ -231,6 +254,25 @@ def test_it_ends_when_the_engine_is_gone() -> None:
         await runs.stop()
 
     asyncio.run(run())
+
+
+def test_an_engine_that_dies_ends_the_queue_too(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        sender = Recorder()
+        urls = [f"data:{i}" for i in range(50)]
+        sender.fails_on = set(urls)
+        runs = companion(sender)
+        runs.start()
+        sender.gate.clear()
+        runs.offer([chat(*urls)])
+        await until(lambda: sender.num_at_once == 1)
+        sender.is_alive = False
+        sender.gate.set()
+        await until(lambda: not runs.is_running)
+        assert runs.counters.num_failed == 1
+
+    asyncio.run(run())
+    assert "The engine is gone" in caplog.text
 
 
 def test_bodies_that_wait_stay_within_their_bytes_and_the_oldest_go() -> None:

@@ -67,6 +67,16 @@ def test_the_same_source_is_taken_once() -> None:
     assert intake.add(ImageSource("data:a", cache_salt="other"), 0.0)
 
 
+def test_a_source_that_failed_counts_as_new_after_a_while() -> None:
+    intake = Intake(10, 1000)
+    image = ImageSource("data:a")
+    assert intake.add(image, 0.0)
+    intake.pop()
+    intake.failed(image, until=60.0)
+    assert not intake.add(image, 59.0)
+    assert intake.add(image, 60.0)
+
+
 def test_a_wanted_source_is_taken_again_but_never_twice_at_once() -> None:
     intake = Intake(10, 1000)
     text = TextSource((1, 2))

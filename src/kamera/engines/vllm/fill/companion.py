@@ -144,7 +144,7 @@ class Companion:
             await asyncio.wait_for(self._wake.wait(), self.settings.poll_s)
         self._wake.clear()
         await self._look()
-        while (source := self._intake.pop()) is not None:
+        while self._sender.is_alive and (source := self._intake.pop()) is not None:
             self._num_sending = 1
             try:
                 await self._turn()
@@ -212,6 +212,7 @@ class Companion:
                 sent = await self._sender.send(source)
         except Exception as error:
             self.counters.num_failed += 1
+            self._intake.failed(source, self._clock() + self.settings.retry_s)
             kind = "image" if isinstance(source, ImageSource) else "text"
             logger.warning("No canonical for a chunk (%s): %s", kind, _short(error))
             return

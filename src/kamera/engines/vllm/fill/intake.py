@@ -1,10 +1,11 @@
 """Sources that wait, each once."""
 
+import math
 from collections import OrderedDict, deque
 
 from kamera.engines.vllm.fill.source import ImageSource, Source
 
-_MAX_SEEN = 65536
+_MAX_KNOWN = 65536
 """Digests that are remembered: a longer-lived server forgets the oldest, and sends them again."""
 
 
@@ -19,18 +20,18 @@ class Intake:
         self._num_bytes = 0
         self._waiting: deque[Source] = deque()
         self._waiting_digests: set[str] = set()
-        self._seen: OrderedDict[str, float] = OrderedDict()
+        self._known_until: OrderedDict[str, float] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def knows(self, source: Source, now: float) -> bool:
         """Whether it waits or was taken before."""
-        since = self._seen.get(source.digest)
-        if since is None:
-            return False
-        renewable = isinstance(source, ImageSource) and source.changes
-        return not (renewable and now - since >= self._renew_s)
+        return now < self._known_until.get(source.digest, -math.inf)
+
+    def failed(self, source: Source, until: float) -> None:
+        """Its solo request ended badly: from `until` on another sight counts as new."""
+        self._known_until[source.digest] = until
 
     def add(self, source: Source, now: float, again: bool = False) -> bool:
         """Append it, unless it is known (and `again` doesn't ask for it) or the queue is full.
@@ -43,10 +44,11 @@ class Intake:
             return False
         if self.knows(source, now) and not again:
             return False
-        self._seen[source.digest] = now
-        self._seen.move_to_end(source.digest)
-        while len(self._seen) > _MAX_SEEN:
-            self._seen.popitem(last=False)
+        renews = isinstance(source, ImageSource) and source.changes
+        self._known_until[source.digest] = now + self._renew_s if renews else math.inf
+        self._known_until.move_to_end(source.digest)
+        while len(self._known_until) > _MAX_KNOWN:
+            self._known_until.popitem(last=False)
         self._waiting.append(source)
         self._waiting_digests.add(source.digest)
         self._num_bytes += source.num_bytes

@@ -29,7 +29,8 @@ class FillSettings:
         max_waiting: sources that wait, likewise.
         max_kept_bytes: images that are kept, so that a canonical that was evicted can be made again.
         solo_timeout_s: a solo request that takes longer is given up.
-        retry_s: a chunk that is still wanted is tried again after so long.
+        retry_s: a chunk that is still wanted is tried again after so long, and an image whose solo request
+            failed counts as new.
         max_tries: tries of one wanted chunk.
         poll_s: how often the spool is read.
     """
