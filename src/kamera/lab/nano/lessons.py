@@ -25,9 +25,9 @@ from kamera.lab.nano.frame_pool import (
 from kamera.lab.nano.levels import with_levels
 
 WHOLE = {
-    "legend": (draw_legend, 6000, 10),
+    "legend": (draw_legend, 12_000, 10),
     "item": (draw_item, 3000, 11),
-    "needle": (draw_needle, 3000, 12),
+    "needle": (draw_needle, 9000, 12),
     "shell": (draw_small, 1500, 13),
 }
 """The frames that windows are made of: how each kind is drawn, how many, and from which seed."""
@@ -35,8 +35,8 @@ WHOLE = {
 PARTS = {
     "tile": (draw_tile, 10000, 1),
     "half": (draw_half, 6000, 2),
-    "more tile": (draw_tile, 40000, 101),
-    "more half": (draw_half, 8000, 102),
+    "more tile": (draw_tile, 100_000, 201),
+    "more half": (draw_half, 12_000, 202),
 }
 HELD_OUT = {
     "held_out": (draw_large("test", False), 600, 5),
