@@ -16,6 +16,10 @@
     spool        which canonicals are wanted
     sums, stats  counters, and their Prometheus names
     fill         the companion that asks the engine for canonicals
+    serve, serve_plan, served_config
+                 `kamera serve`: the model's verdict, what will run and why, vLLM's own server
+    compile, compile_plan, compile_requests, compile_engine
+                 `kamera compile`: a store filled ahead from a file of requests
 
 The modules that need vLLM import it; the rest don't, and are tested without it.
 """

@@ -10,6 +10,7 @@ body        the images of a chat request's body
 traffic     clients' requests in flight
 budget      at most so many solo requests a minute
 intake      sources that wait, each once
+kept        images that were sent, for a canonical that is evicted
 wanted      the spool `<store>/wanted`: chunks whose canonical the connector misses
 sender      one solo request, through vLLM's own renderer and engine client
 companion   the task that ties them together
