@@ -1,4 +1,4 @@
-"""The companion and the spool: what the connector wants is sent, again if need be, and given up in the end."""
+"""The companion and the spool: what is wanted is sent, again if need be, and given up in the end."""
 
 import asyncio
 import json
