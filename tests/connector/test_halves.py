@@ -244,3 +244,25 @@ def test_what_is_there_isnt_asked_for(tmp_path):
         engine.run(solo(f"solo-{value}", value))
     engine.run(shown("second", [1, 2]))
     assert list((tmp_path / "wanted").iterdir()) == []
+
+
+def test_the_rest_of_one_chunk_isnt_composed_when_more_follows():
+    engine = Engine()
+    learned(engine, [1])
+    engine.run(solo("s2", 2))
+    grown = shown("grown", [1, 2])
+    assert (
+        engine.run(grown, num_local=9) == 0
+    )  # the engine's prefix cache ends inside the first image
+    assert engine.run(shown("later", [1, 2])) == 20
+    assert engine.sums()["chunks_served/exact"] == 2
+
+
+def test_a_head_from_the_prefix_cache_doesnt_change_the_context():
+    engine = Engine()
+    learned(engine, [1, 2])
+    engine.run(solo("s3", 3))
+    engine.run(shown("partly", [1, 2, 3]), num_local=9)
+    engine.sums()
+    assert engine.run(shown("whole", [1, 2, 3])) == 28
+    assert engine.sums()["chunks_served/served"] == 1

@@ -69,8 +69,15 @@ class SchedulerHalf:
         held = tracked.num_loaded or tracked.num_held
         tokens = tracked.ends[held - 1] if held else 0
         missing = tokens - num_computed
-        worth = missing >= self.settings.min_tokens or (tracked.num_loaded > 0 and missing > 0)
-        return (missing, True) if worth else (0, False)
+        if missing > 0 and (tracked.num_loaded or self._is_worth(tracked, held, num_computed)):
+            return missing, True
+        return 0, False
+
+    def _is_worth(self, tracked: Tracked, held: int, num_computed: int) -> bool:
+        """Enough tokens, and not just the rest of one chunk: it would make all that follows approximate."""
+        begin, end = tracked.begin(held - 1), tracked.ends[held - 1]
+        is_rest = begin < num_computed and held < tracked.num_chunks
+        return end - num_computed >= self.settings.min_tokens and not is_rest
 
     def allocated(self, request: Any, blocks: Sequence[int], num_external: int) -> None:
         """Blocks are there: queue the load. What it composes is told apart from what the engine computes."""

@@ -93,8 +93,7 @@ class Tracked:
         held = self.steps[shard][index].name
         if self.num_local >= self.ends[index]:  # the engine's own prefix cache: exact
             return chunk.digest
-        if self.num_local > self.begin(index) and held != chunk.digest:
-            return served_name(chunk.digest, held, "from", str(self.num_local - self.begin(index)))
+        # A head that is exact only makes the patched rest better: the context keeps one name.
         return held
 
 
