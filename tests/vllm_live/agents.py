@@ -23,10 +23,25 @@ def trajectories(generated: Path, num_frames: int) -> list[list[Path]]:
     return [frames[:num_frames] for frames in found]
 
 
-def windows_of(frames: list[Path], size: int = 3) -> list[Window]:
-    """The windows that the agent asks for, in order: `kamera replay`'s own steps."""
+def labelled_windows(frames: list[Path], size: int) -> list[tuple[str, Window]]:
+    """The windows that the agent asks for, in order: `kamera replay`'s own steps.
+
+    `grow`: a frame comes into a window that has room. `slide`: the oldest leaves. `look back`: one that left
+    comes in again.
+    """
     settings = ReplaySettings(Path("."), window=size, look_back_every=3, reorder=False)
-    return [tuple(frames[i] for i in step.window) for step in steps_of(len(frames), settings)]
+    found, longest = [], 0
+    for step in steps_of(len(frames), settings):
+        label = "grow" if len(step.window) > longest else "slide"
+        longest = max(longest, len(step.window))
+        label = label if step.label == "admit" else step.label
+        found.append((label, tuple(frames[i] for i in step.window)))
+    return found
+
+
+def windows_of(frames: list[Path], size: int = 3) -> list[Window]:
+    """The same without what the agent did."""
+    return [window for _, window in labelled_windows(frames, size)]
 
 
 def _drawn(folder: Path, seed: int, num_frames: int) -> list[Path]:

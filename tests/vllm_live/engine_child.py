@@ -50,7 +50,8 @@ class ChildEngine:
         self.llm = LLM(model=folder, **(defaults | options))
         self.tokenizer = self.llm.get_tokenizer()
         self.num_images_seen = 0
-        if options.get("tensor_parallel_size", 1) == 1:  # else the model isn't in this process
+        alone = options.get("tensor_parallel_size", 1) == 1  # else the model isn't in this process
+        if alone and "text_config" in config:
             self.llm.apply_model(self._count_images)
 
     def _count_images(self, model: Any) -> None:
@@ -83,6 +84,12 @@ class ChildEngine:
         made = self._generate(prompts, params)
         wall_s = time.perf_counter() - start
         return [self._answer(one, wall_s) for one in made]
+
+    def ask_text(self, texts: Sequence[Sequence[int]], *, kamera: Any = None) -> list[Answer]:
+        """Prompts of token ids, in one batch."""
+        prompts = [{"prompt_token_ids": list(ids)} for ids in texts]
+        made = self._generate(prompts, self._params(kamera, 1, logprobs=20))
+        return [self._answer(one, 0.0) for one in made]
 
     def solo(
         self, images: Sequence[Path], spans: Sequence[Sequence[int]], salt: str | None
