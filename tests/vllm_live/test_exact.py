@@ -12,9 +12,11 @@ from engine import Engine
 from figures import Figures
 from reference import Item, gap, some
 
+import kamera
+
 BOUND = 1e-4
 FULL_RANK = 1 << 20
-MODELS = ("nano-gqa", "nano-mla", "nano-mha")
+MODELS = kamera.packaged_models()
 EACH = 6
 
 WRONG_SHIFT = """
