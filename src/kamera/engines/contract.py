@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from kamera.channels import ChunkKV
@@ -17,6 +17,15 @@ from kamera.rope import Rope
 
 Vision = Mapping[str, Tensor]
 """Image digest -> vision embeddings [tokens, hidden]."""
+
+LayerRows = Mapping[str, Tensor]
+"""Channel name -> [R, H, D] of one layer, rotated as cached."""
+
+KeepRows = Callable[[int, LayerRows, LayerRows], Tensor]
+"""(layer, fresh, held) -> bool [R]: which of the rows that are run keep their fresh KV in this layer."""
+
+Observe = Callable[[int, Tensor], None]
+"""Called with (layer, attention weights [Q, R, T], float32)."""
 
 
 @dataclass(frozen=True)
@@ -91,3 +100,45 @@ class Engine(Protocol):
         self, tail: Chunk, *, start: int, context: ChunkKV | None, max_new_tokens: int
     ) -> Generated:
         """Prefill the tail behind `context` and decode greedily."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recomputed:
+    """A window's KV after some of its tokens were recomputed in context.
+
+    Attributes:
+        kv: of the whole window.
+        written: [L, R]: which of the rows that were run kept their fresh KV, by layer.
+    """
+
+    kv: ChunkKV
+    written: Bool[Tensor, "L R"]
+
+
+@runtime_checkable
+class OpenEngine(Engine, Protocol):
+    """What the arms need beyond a session: to work inside a window, layer by layer."""
+
+    def is_media(self, chunk: Chunk) -> Bool[Tensor, " T"]:
+        """Which of a chunk's tokens stand for media."""
+
+    def recompute(
+        self,
+        chunks: Sequence[Chunk],
+        vision: Vision,
+        held: ChunkKV,
+        rows: Bool[Tensor, " T"],
+        keep: KeepRows,
+        *,
+        inputs: tuple[int, Tensor] | None = None,
+        observe: Observe | None = None,
+    ) -> Recomputed:
+        """Run the tokens of `rows` in context, against the window's placed KV `held`.
+
+        The window starts at position 0. In every layer, `keep` chooses the rows whose fresh K and V are
+        written before attention reads them. `inputs` (layer, [R, hidden]) replaces what reaches a layer;
+        `observe` is shown its attention.
+        """
+
+    def layer_inputs(self, chunk: Chunk, vision: Vision, layer: int) -> Float[Tensor, "T hidden"]:
+        """The hidden states that reach `layer` when the chunk is prefilled alone."""

@@ -6,6 +6,8 @@ chat      a chat request -> chunks and tail, by token ids
 images    an image file or PIL image -> pixels and identity
 cache     DynamicCache <-> ChunkKV
 identity  ModelKey of a loaded model
+recompute some of a window's tokens, run in context
+attention what its layers attend to
 engine    HFEngine
 """
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from kamera.channels import ATTENTION, MLA, Channel, ChunkKV
@@ -77,7 +79,7 @@ class Backbone:
         Raises:
             ConfigError: embeddings that aren't one for each placeholder.
         """
-        wanted = int(self._is_media(torch.tensor(token_ids, device=self.device)).sum())
+        wanted = int(self.is_media(token_ids).sum())
         if wanted != (0 if media is None else len(media)):
             raise ConfigError(
                 f"{0 if media is None else len(media)} media embeddings for {wanted} placeholder "
@@ -95,10 +97,13 @@ class Backbone:
         positions: Positions,
         cache: Any,
         media: Tensor | None = None,
+        *,
+        mask: Any = None,
     ) -> Tensor:
         """The same over a live cache, which grows by the new tokens. Last logits, float32.
 
-        Without `media` every id is a token like any other: a model may generate a placeholder.
+        Without `media` every id is a token like any other: a model may generate a placeholder. A `mask`
+        says what each new token sees of the whole cache; without one they see all that is before them.
 
         Raises:
             UnsupportedRopeError: a position at which the model would turn all keys of this forward by other
@@ -107,7 +112,11 @@ class Backbone:
         self.rope.check_reach(int(positions.max()) + 1)
         num_past = int(cache.get_seq_length())
         ids = torch.tensor([token_ids], device=self.device)
-        is_media = self._is_media(ids) if media is not None else torch.zeros_like(ids).bool()
+        is_media = (
+            torch.isin(ids, self._placeholders)
+            if media is not None
+            else torch.zeros_like(ids).bool()
+        )
         embeddings, levels = self._merge(ids, is_media, media)
         arguments = {
             "inputs_embeds": embeddings,
@@ -116,6 +125,8 @@ class Backbone:
             "use_cache": True,
             **self.family.forward_arguments(is_media, num_past),
         }
+        if mask is not None:
+            arguments["attention_mask"] = mask
         if levels:
             out = self.decoder(
                 **arguments, visual_pos_masks=is_media, deepstack_visual_embeds=levels
@@ -126,7 +137,9 @@ class Backbone:
         last: Tensor = logits[0].float()
         return last
 
-    def _is_media(self, ids: Tensor) -> Tensor:
+    def is_media(self, token_ids: Sequence[int]) -> Bool[Tensor, " T"]:
+        """Which tokens stand for media."""
+        ids = torch.tensor(token_ids, dtype=torch.int64, device=self.device)
         return torch.isin(ids, self._placeholders)
 
     def _merge(

@@ -8,12 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from kamera.channels import ChunkKV
 from kamera.chunk import Chunk, Media
-from kamera.engines.contract import Generated, Prefilled, Prompt, Vision
+from kamera.engines.contract import (
+    Generated,
+    KeepRows,
+    Observe,
+    Prefilled,
+    Prompt,
+    Recomputed,
+    Vision,
+)
 from kamera.engines.hf import cache as kv_cache
+from kamera.engines.hf import recompute as in_context
 from kamera.engines.hf.audio import Audio, process_audio
 from kamera.engines.hf.chat import Ids, check_text, encode, media_of, render, split_ids
 from kamera.engines.hf.family import Family
@@ -214,18 +224,34 @@ class HFEngine:
         context: ChunkKV | None = None,
     ) -> Prefilled:
         """Prefill chunks in one forward at position `start`, behind the placed KV `context`."""
-        placed, at = [], start
-        for chunk in chunks:
-            placed.append(chunk.layout.at(at))
-            at += chunk.extent
-        media = [vision[chunk.media.digest] for chunk in chunks if chunk.media is not None]
-        kv, logits = self.backbone.prefill(
-            [i for chunk in chunks for i in chunk.key.token_ids],
-            torch.cat(placed),
-            torch.cat(media) if media else None,
-            context,
-        )
+        kv, logits = self.backbone.prefill(*_laid_out(chunks, vision, start), context)
         return Prefilled(kv, logits)
+
+    def is_media(self, chunk: Chunk) -> Bool[Tensor, " T"]:
+        """Which of a chunk's tokens stand for media."""
+        return self.backbone.is_media(chunk.key.token_ids)
+
+    def recompute(
+        self,
+        chunks: Sequence[Chunk],
+        vision: Vision,
+        held: ChunkKV,
+        rows: Bool[Tensor, " T"],
+        keep: KeepRows,
+        *,
+        inputs: tuple[int, Tensor] | None = None,
+        observe: Observe | None = None,
+    ) -> Recomputed:
+        """Run some of a window's tokens in context, against its placed KV; see `OpenEngine`."""
+        window = _laid_out(chunks, vision, 0)
+        kv, written = in_context.recompute(
+            self.backbone, *window, held, rows, keep, inputs=inputs, observe=observe
+        )
+        return Recomputed(kv, written)
+
+    def layer_inputs(self, chunk: Chunk, vision: Vision, layer: int) -> Float[Tensor, "T hidden"]:
+        """The hidden states that reach `layer` when the chunk is prefilled alone."""
+        return in_context.layer_inputs(self.backbone, *_laid_out([chunk], vision, 0), layer)
 
     def generate(
         self, tail: Chunk, *, start: int, context: ChunkKV | None, max_new_tokens: int
@@ -293,6 +319,19 @@ class HFEngine:
         ends = self.model.generation_config.eos_token_id
         ids = ends if isinstance(ends, list) else [ends]
         return {int(i) for i in (*ids, self.tokenizer.eos_token_id) if i is not None}
+
+
+def _laid_out(
+    chunks: Sequence[Chunk], vision: Vision, start: int
+) -> tuple[list[int], Tensor, Tensor | None]:
+    """Token ids, positions [T, P] and media embeddings of chunks, one behind the other from `start` on."""
+    placed = []
+    for chunk in chunks:
+        placed.append(chunk.layout.at(start))
+        start += chunk.extent
+    media = [vision[chunk.media.digest] for chunk in chunks if chunk.media is not None]
+    ids = [i for chunk in chunks for i in chunk.key.token_ids]
+    return ids, torch.cat(placed), torch.cat(media) if media else None
 
 
 def _process(

@@ -19,12 +19,14 @@ class Family:
         model_class: of Transformers, loaded by name.
         modalities: the media that it takes; none for a text model.
         rope_layout: which channels RoPE pairs, where the rotary module can't tell it.
+        sees_ahead: a media item's tokens attend to one another both ways.
     """
 
     model_type: str
     model_class: str
     modalities: tuple[Modality, ...] = ()
     rope_layout: Literal["half", "pairs"] | None = None
+    sees_ahead: bool = False
 
     def modality(self, kind: str) -> Modality | None:
         """The modality of this kind, if the family has it."""

@@ -50,6 +50,6 @@ IMAGE = SoftTokenImage(
 )
 
 FAMILIES = (
-    Gemma3("gemma3", "Gemma3ForConditionalGeneration", (IMAGE,)),
+    Gemma3("gemma3", "Gemma3ForConditionalGeneration", (IMAGE,), sees_ahead=True),
     Family("gemma3_text", "Gemma3ForCausalLM"),
 )
