@@ -111,7 +111,11 @@ def image(pixels: int, offset: int, rows: int = 4, columns: int = 6) -> Any:
     )
     place = SimpleNamespace(offset=offset, length=rows * columns // 4)
     return SimpleNamespace(
-        data=data, modality="image", mm_position=place, mm_hash=f"hash-{pixels}", identifier="id"
+        data=data,
+        modality="image",
+        mm_position=place,
+        mm_hash=f"hash-{pixels}",
+        identifier=f"hash-{pixels}",
     )
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from connector_doubles import BLOCK, Engine, image, shown, solo
+from connector_doubles import BLOCK, Engine, Request, image, shown, solo
 
 
 def learned(engine, pixels, name="first"):
@@ -266,3 +266,148 @@ def test_a_head_from_the_prefix_cache_doesnt_change_the_context():
     engine.sums()
     assert engine.run(shown("whole", [1, 2, 3])) == 28
     assert engine.sums()["chunks_served/served"] == 1
+
+
+def failing(engine, request, num_local=0):
+    """The request's plan is made, then the store loses what it names, and the load fails."""
+    matched, _ = engine.scheduler.match(request, num_local)
+    held = engine.store.keys()
+    for key in [key for key in held if key.kind == "patch"]:
+        engine.store.delete(key)
+    engine.blocks[request.request_id] = [40, 41]
+    engine.scheduler.allocated(request, [40, 41], matched)
+    engine.worker.start(engine.scheduler.jobs({}, engine))
+    engine.worker.settle()
+    engine.worker.finished()
+    engine.scheduler.loads_failed(engine.worker.failed())
+    return engine.worker.failed_blocks()
+
+
+def test_a_load_that_fails_takes_no_block_that_others_share():
+    engine = Engine()
+    learned(engine, [1, 2, 3])
+    assert failing(engine, shown("second", [1, 2, 3]), num_local=BLOCK) == {41}
+
+
+def test_after_a_failed_load_the_blocks_have_their_plain_names_again():
+    """Under the plan's salt lie blocks that another request composed: prefill mustn't go on from them."""
+    engine = Engine()
+    learned(engine, [1, 2])
+    request = shown("second", [1, 2], salt="mine")
+    engine.run(shown("third", [1, 2], salt="mine"))
+    for value in (1, 2):
+        engine.run(solo(f"mine-{value}", value, salt="mine"))
+    plain = list(request.block_hashes)
+    assert failing(engine, request)
+    assert request.cache_salt == "mine"
+    assert request.block_hashes == plain
+
+
+def test_after_a_preemption_and_a_failed_load_nothing_is_kept():
+    """Composed blocks may be among those that prefill goes on from: it isn't exact, whatever is in front."""
+    engine = Engine()
+    learned(engine, [1, 2])
+    request = shown("second", [1, 2, 3])
+    engine.run(request)
+    salted = request.cache_salt
+    request.num_computed_tokens = (
+        0  # preempted; the first block is still in the prefix cache, composed
+    )
+    assert failing(engine, request, num_local=BLOCK) == {41}
+    assert request.cache_salt == salted
+    request.num_computed_tokens = BLOCK
+    left = len(request.prompt_token_ids) - BLOCK
+    assert engine.scheduler.jobs({"second": left}, engine).captures == []
+
+
+def test_after_a_preemption_a_head_is_no_longer_exact():
+    engine = Engine()
+    engine.run(shown("first", [1, 2], prefix=8))
+    for value in (1, 2):
+        engine.run(solo(f"solo-{value}", value))
+    request = shown("second", [1, 2, 3], prefix=8)
+    assert (
+        engine.run(request, num_local=BLOCK) == 8
+    )  # the prefix and the first image are the engine's own
+    tracked = engine.scheduler._track(request)
+    assert tracked.contexts(0)[:3] == ["", "", ""]
+    assert engine.scheduler.match(request, 0) == (24, True)
+    assert tracked.contexts(0)[:2] == ["", ""]
+    assert tracked.contexts(0)[2]
+
+
+def test_a_name_given_to_two_contents_keeps_and_serves_nothing():
+    """vLLM keeps KV and embeddings under a client's uuid: the second may be computed on the first's."""
+    engine = Engine()
+    first, second = shown("first", [1], kamera={"reuse": False}), solo("s", 2)
+    for request in (first, second):
+        request.mm_features[0].identifier = "mine"
+    engine.run(first)
+    engine.run(second)
+    assert engine.store.keys() == []
+    assert engine.sums()["requests_passed/media name"] == 1
+    engine.run(shown("again", [2]))  # under its own name it is as ever
+    assert engine.sums()["chunks_captured"] == 2
+
+
+@pytest.mark.parametrize("kamera", ["solo", {"chunks": [4]}])
+def test_a_video_is_never_part_of_a_text_chunk(kamera):
+    """A text chunk is named by its tokens, and a video's placeholders are the same for every video."""
+    engine = Engine()
+    request = shown("film", [1], prefix=0, tail=8, kamera=kamera)
+    request.mm_features[0].modality = "video"
+    engine.run(request)
+    assert engine.sums() == {"requests_passed/unsupported": 1}
+
+
+def test_a_request_has_a_bounded_number_of_chunks(monkeypatch):
+    monkeypatch.setattr("kamera.engines.vllm.scheduler.MAX_CHUNKS", 3)
+    engine = Engine()
+    request = Request("many", list(range(100)), [], kamera={"chunks": [1] * 50})
+    assert engine.scheduler._track(request).num_chunks == 3
+
+
+def test_a_request_that_waits_isnt_planned_in_every_step():
+    engine = Engine()
+    learned(engine, [1, 2])
+    request, asked = shown("second", [1, 2]), []
+    steps, engine.scheduler._steps = (
+        engine.scheduler._steps,
+        lambda *a: asked.append(a) or steps(*a),
+    )
+    first = engine.scheduler.match(request, 0)
+    engine.scheduler._track(request).planned_until = float("inf")
+    assert engine.scheduler.match(request, 0) == first
+    assert len(asked) == 1
+    engine.scheduler._track(request).planned_until = 0.0
+    assert engine.scheduler.match(request, 0) == first
+    assert len(asked) == 2
+
+
+def test_what_cant_be_read_is_left_untouched():
+    engine = Engine()
+    request = shown("odd", [1])
+    request.mm_features[0].data.pop("image_grid_thw")
+    engine.run(request)
+    assert engine.sums() == {"requests_passed/unsupported": 1}
+
+
+def test_copies_dont_pile_up_when_forming_lags():
+    engine = Engine(pending_bytes=1)
+    engine.worker._count_unformed(1)
+    engine.run(shown("first", [1]))
+    sums = engine.sums()
+    assert "chunks_captured" not in sums
+    assert sums["pending_dropped"] == 2
+    engine.worker._count_unformed(-1)
+    engine.run(solo("s", 2))
+    assert engine.sums()["canonicals_kept"] == 1
+    assert engine.worker._num_unformed_bytes == 0
+
+
+def test_a_reset_takes_the_wishes_away(tmp_path):
+    engine = Engine(store=str(tmp_path))
+    engine.run(shown("first", [1, 2]))
+    assert list((tmp_path / "wanted").iterdir())
+    engine.scheduler.reset()
+    assert list((tmp_path / "wanted").iterdir()) == []

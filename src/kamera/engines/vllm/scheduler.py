@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import secrets
+import time
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -12,6 +16,7 @@ from torch import Tensor
 from kamera.engines.vllm.chunking import Item, Run, Wrapping, identity_of
 from kamera.engines.vllm.families import IMAGE_MODALITIES
 from kamera.engines.vllm.media_memo import MediaMemo
+from kamera.engines.vllm.media_names import MediaNames
 from kamera.engines.vllm.metadata import CaptureJob, Jobs, LoadJob, Owner, Piece
 from kamera.engines.vllm.model import ServedModel
 from kamera.engines.vllm.settings import ConnectorSettings
@@ -31,6 +36,12 @@ PARAMETER = "kamera"
 """The key of ours in a request's `kv_transfer_params`: "solo", or a mapping of OPTIONS."""
 OPTIONS = ("reuse", "patch", "chunks")
 TENANT_VERSION = 1
+MAX_CHUNKS = 256
+"""Most chunks of a request: each is named by all in front of it, so the work grows with the square."""
+MAX_LIBRARIES = 1024
+"""Libraries that are kept at hand, one a model and tenant. They hold nothing but counts."""
+PLAN_SHARE = 10
+"""A request that waits for blocks is planned again after so many times what the last plan took."""
 LEFT = "held, but in the engine's prefix cache or too short to load"
 
 
@@ -52,6 +63,8 @@ class SchedulerHalf:
         self._formed = [Formed() for _ in self._keys]
         self._libraries: dict[tuple[str, str | None], Library] = {}
         self._memo = MediaMemo()
+        self._names = MediaNames()
+        self._secret = secrets.token_hex(16)
         self._spool = Spool(settings.store) if settings.store and settings.captures else None
         self._tracked: dict[str, Tracked] = {}
         self._loads: list[LoadJob] = []
@@ -64,14 +77,26 @@ class SchedulerHalf:
         tracked = self._track(request)
         if not tracked.num_chunks or tracked.failed:
             return 0, False
-        if not tracked.num_loaded:
-            tracked.steps = [self._steps(tracked, shard) for shard in range(len(self._keys))]
+        if tracked.num_loaded:
+            # Preempted. What vLLM finds now lies under the salt of what was composed: none of it is exact.
+            tracked.num_local, tracked.is_again = 0, True
+        else:
+            self._plan(tracked)
         held = tracked.num_loaded or tracked.num_held
         tokens = tracked.ends[held - 1] if held else 0
         missing = tokens - num_computed
         if missing > 0 and (tracked.num_loaded or self._is_worth(tracked, held, num_computed)):
             return missing, True
         return 0, False
+
+    def _plan(self, tracked: Tracked) -> None:
+        """vLLM asks in every step while a request waits: planning mustn't eat the engine's time."""
+        clock = time.perf_counter()
+        if clock < tracked.planned_until:
+            return
+        tracked.steps = [self._steps(tracked, shard) for shard in range(len(self._keys))]
+        done = time.perf_counter()
+        tracked.planned_until = done + PLAN_SHARE * (done - clock)
 
     def _is_worth(self, tracked: Tracked, held: int, num_computed: int) -> bool:
         """Enough tokens, and not just the rest of one chunk: it would make all that follows approximate."""
@@ -86,7 +111,8 @@ class SchedulerHalf:
             if not tracked.num_loaded:
                 tracked.num_loaded = tracked.num_held
                 tracked.num_local = tracked.ends[tracked.num_loaded - 1] - num_external
-                _isolate(request, plan_name(tracked.steps[0][: tracked.num_loaded]))
+                name = plan_name(of[: tracked.num_loaded] for of in tracked.steps)
+                _isolate(request, f"{self._secret}:{name}")
             skip = tracked.ends[tracked.num_loaded - 1] - num_external
             self._loads.append(self._load(tracked, skip, blocks))
         self._count(tracked)
@@ -109,6 +135,12 @@ class SchedulerHalf:
             tracked = self._tracked.get(name)
             if tracked is not None:
                 tracked.failed = True
+                if tracked.is_again:
+                    # Composed blocks of the load before may be among its own: nothing of it is exact.
+                    tracked.captured = set(range(tracked.num_chunks))
+                else:
+                    # Another request's composed blocks lie under the salt: vLLM mustn't find them now.
+                    _rename(tracked.request, tracked.salt)
                 self.stats.add("chunks_missed", tracked.num_loaded, "load failed")
                 logger.warning("Kamera: request %s: a load failed, its tokens are prefilled", name)
 
@@ -118,9 +150,12 @@ class SchedulerHalf:
 
     def reset(self) -> bool:
         """Nothing that was stored until now is read again: weights may have changed in place."""
-        self._keys = self.model.keys(self._vllm_config, f"reset-{uuid.uuid4().hex}")
+        epoch = f"reset-{uuid.uuid4().hex}"
+        self._keys = tuple(replace(key, model_id=epoch) for key in self._keys)
         self._formed = [Formed() for _ in self._keys]
         self._forget = True
+        if self._spool is not None:
+            self._spool.clear()
         logger.info("Kamera: the cache was reset, what was stored isn't read any more")
         return True
 
@@ -134,15 +169,20 @@ class SchedulerHalf:
         return tracked
 
     def _cut(self, request: Any) -> Tracked:
-        owner = Owner(tuple(key.digest for key in self._keys), self._tenant(request.cache_salt))
+        models, tenant = tuple(key.digest for key in self._keys), self.settings.tenant
         try:
-            asked = _asked(request.kv_transfer_params)
-            passed = _passed(request, asked)
+            named_twice = self._named_twice(request)
+            asked, tenant = _asked(request.kv_transfer_params), self._tenant(request.cache_salt)
+            passed = _passed(request, asked) or named_twice
             runs = [] if passed else self._runs(request, asked)
-            chunks = tuple(self._keyed(request, runs, key, owner.tenant) for key in self._keys)
+            chunks = tuple(self._keyed(request, runs, key, tenant) for key in self._keys)
         except ConfigError as error:
             passed, runs, chunks = f"unsupported: {error}", [], ()
             logger.warning("Kamera: request %s is left untouched: %s", request.request_id, error)
+        except Exception:  # an error here would end the engine, and every client's request with it
+            passed, runs, chunks = "unsupported: it could not be read", [], ()
+            logger.exception("Kamera: request %s is left untouched", request.request_id)
+        owner = Owner(models, tenant)
         if not passed and not runs:
             passed = "no media"
         if passed:
@@ -166,11 +206,31 @@ class SchedulerHalf:
             if feature.modality not in IMAGE_MODALITIES:
                 break  # what follows is the tail
             items.append(self._item(feature))
+        whole = asked.get("solo") or asked.get("chunks")
+        if whole and len(items) < len(request.mm_features):
+            raise ConfigError("media other than images can't be part of a chunk")
         if not asked.get("solo"):
-            return self._wrapping.cut(ids, items, asked.get("chunks", ()))
-        if len(request.mm_features) > 1:
+            return self._wrapping.cut(ids, items, asked.get("chunks", ()))[:MAX_CHUNKS]
+        if len(items) > 1:
             raise ConfigError("a solo request shows one chunk: expected at most one image")
         return [Run(0, len(ids), items[0] if items else None)]
+
+    def _named_twice(self, request: Any) -> str:
+        """Why no item's KV can be trusted to be its own; "" when each name stands for one content.
+
+        Looked at for every request, also one that is left untouched: it fills vLLM's caches, too.
+        """
+        found = ""
+        for feature in request.mm_features:
+            if feature.data is None:
+                continue  # it is where vLLM put it when it was first seen
+            content = f"unnamed {feature.modality}"
+            if feature.modality in IMAGE_MODALITIES:
+                with contextlib.suppress(ConfigError):
+                    content = self._item(feature).identity.digest
+            if not self._names.is_one(feature.identifier, content):
+                found = "media name: the same uuid was given to two contents"
+        return found
 
     def _item(self, feature: Any) -> Item:
         if feature.data is None:
@@ -206,6 +266,8 @@ class SchedulerHalf:
 
     def _library(self, model: str, tenant: str | None) -> Library:
         if (model, tenant) not in self._libraries:
+            if len(self._libraries) >= MAX_LIBRARIES:
+                self._libraries.clear()  # a client may choose a salt for each request
             self._libraries[model, tenant] = Library(self.store, model, tenant, self.settings.rank)
         return self._libraries[model, tenant]
 
@@ -323,7 +385,12 @@ class SchedulerHalf:
 
 def _isolate(request: Any, name: str) -> None:
     """A salt of its own for the request's blocks: what is composed is never found under a plain prefix."""
-    request.cache_salt = f"kamera:{name}"
+    _rename(request, f"kamera:{name}")
+
+
+def _rename(request: Any, salt: str | None) -> None:
+    """Another salt for the blocks that the request will name from now on."""
+    request.cache_salt = salt
     request.block_hashes = []
     request.update_block_hashes()
 

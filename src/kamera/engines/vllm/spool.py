@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -26,15 +27,15 @@ class Spool:
     def __init__(self, store: str | Path) -> None:
         self.folder = Path(store) / FOLDER
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._asked = {path.stem for path in self.folder.glob("*.json")}
+        self._asked = dict.fromkeys(path.stem for path in self.folder.glob("*.json"))
         self._coming: dict[str, float] = {}
 
     def ask(self, chunk: Chunk, cache_salt: str | None, mm_hash: str | None) -> None:
-        """Say that this chunk's canonical is wanted. Once a chunk; a full spool or disk is no error."""
-        if chunk.digest in self._asked or len(self._asked) >= MAX_FILES:
+        """Say that this chunk's canonical is wanted. Once a chunk; a full disk is no error."""
+        if chunk.digest in self._asked or self._comes(chunk.digest):
             return
-        if self._comes(chunk.digest):
-            return
+        while len(self._asked) >= MAX_FILES:  # the oldest leaves: it may be one that never comes
+            self.done(next(iter(self._asked)))
         wanted: dict[str, object] = {"version": VERSION, "cache_salt": cache_salt}
         if chunk.key.kind == "text":
             wanted |= {"kind": "text", "token_ids": list(chunk.key.token_ids)}
@@ -42,7 +43,7 @@ class Spool:
             wanted |= {"kind": chunk.key.kind, "mm_hash": mm_hash}
         try:
             self._publish(self.folder / f"{chunk.digest}.json", json.dumps(wanted))
-            self._asked.add(chunk.digest)
+            self._asked[chunk.digest] = None
         except OSError as error:
             logger.warning("Kamera: can't say that a canonical is wanted: %s", error)
 
@@ -56,8 +57,14 @@ class Spool:
     def done(self, digest: str) -> None:
         """The canonical is there: take the file away."""
         if digest in self._asked:
-            self._asked.discard(digest)
-            (self.folder / f"{digest}.json").unlink(missing_ok=True)
+            del self._asked[digest]
+            with contextlib.suppress(OSError):
+                (self.folder / f"{digest}.json").unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Want nothing any more."""
+        for digest in list(self._asked):
+            self.done(digest)
 
     def _comes(self, digest: str) -> bool:
         return time.monotonic() - self._coming.get(digest, -COMING_S) < COMING_S

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,8 @@ class Tracked:
         num_local: tokens that the engine's own prefix cache had before the load.
         captured: chunks whose KV was read back.
         failed: a load failed: the engine prefills all of it.
+        is_again: it was preempted after a load, and asked for the same once more.
+        planned_until: no new plan before this time; a clock's reading in seconds.
     """
 
     request: Any
@@ -46,6 +48,8 @@ class Tracked:
     captured: set[int] = field(default_factory=set)
     failed: bool = False
     counted: bool = False
+    is_again: bool = False
+    planned_until: float = 0.0
 
     @property
     def num_chunks(self) -> int:
@@ -97,6 +101,6 @@ class Tracked:
         return held
 
 
-def plan_name(steps: Sequence[Step]) -> str:
-    """One name for all that is composed: the salt of the blocks that hold it."""
-    return context_of([step.name for step in steps])
+def plan_name(shards: Iterable[Sequence[Step]]) -> str:
+    """One name for all that is composed, in every shard: the salt of the blocks that hold it."""
+    return context_of([step.name for steps in shards for step in steps])

@@ -23,6 +23,9 @@ from kamera.store import Miss, Store
 
 logger = logging.getLogger("vllm.kamera")
 
+MAX_LIBRARIES = 1024
+"""Libraries that are kept at hand, one a model and tenant. They hold nothing but counts."""
+
 
 class WorkerHalf:
     """One worker's. Loads run in one thread, forming in another; the engine's thread only copies."""
@@ -40,6 +43,7 @@ class WorkerHalf:
         self._failed_blocks: set[int] = set()
         self._failed: set[str] = set()
         self._waiting = Waiting(settings.pending_bytes)
+        self._num_unformed_bytes = 0
         self._libraries: dict[tuple[str, str | None], Library] = {}
 
     def start(self, jobs: Jobs) -> None:
@@ -52,11 +56,15 @@ class WorkerHalf:
     def capture(self, jobs: Jobs) -> None:
         """Copy the KV of this step's chunks, after the forward; what is made of it is made elsewhere."""
         for job in jobs.captures:
+            if self._num_unformed_bytes >= self.settings.pending_bytes:
+                self._count("pending_dropped")  # forming doesn't keep up: copies would pile up
+                continue
             chunk = job.chunks[self.shard]
             end = job.begin + chunk.num_tokens
             kv = self.pool.read(self.pool.slots(job.blocks, job.begin, end))
             self._count("chunks_captured")
-            self._former.submit(self._guarded, self._keep, job, kv)
+            self._count_unformed(kv.num_bytes)
+            self._former.submit(self._guarded, self._keep, job, kv, self._mark())
 
     def finished(self) -> set[str]:
         """Requests whose load is over since the last call; `failed_blocks` tells which weren't filled."""
@@ -65,7 +73,8 @@ class WorkerHalf:
             job, future = self._running.pop(name)
             if not _succeeded(future):
                 self._failed.add(name)
-                self._failed_blocks |= set(job.blocks)
+                # Those in front are shared: vLLM would take them from whoever else reads them.
+                self._failed_blocks |= set(job.blocks[job.skip // self.pool.block_size :])
                 self._count("loads_failed")
         return done
 
@@ -163,20 +172,42 @@ class WorkerHalf:
         self._count("patches_formed")
 
     def _guarded(
-        self, work: Callable[[CaptureJob, ChunkKV], None], job: CaptureJob, kv: ChunkKV
+        self,
+        work: Callable[[CaptureJob, ChunkKV], None],
+        job: CaptureJob,
+        kv: ChunkKV,
+        copied: torch.cuda.Event | None,
     ) -> None:
         """Keeping is a courtesy: what goes wrong there is said and counted, and harms no request."""
         try:
+            if copied is not None:
+                copied.synchronize()
             work(job, kv)
         except Exception:
             logger.exception(
                 "Kamera: chunk %s could not be kept", job.chunks[self.shard].digest[:12]
             )
             self._count("forming_failed")
+        finally:
+            self._count_unformed(-kv.num_bytes)
+
+    def _mark(self) -> torch.cuda.Event | None:
+        """Passed once the engine's stream has made the copy: the forming thread has another stream."""
+        if self.pool.device.type != "cuda":
+            return None
+        mark = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        mark.record(torch.cuda.current_stream(self.pool.device))
+        return mark
+
+    def _count_unformed(self, num_bytes: int) -> None:
+        with self._lock:
+            self._num_unformed_bytes += num_bytes
 
     def _library(self, owner: Owner) -> Library:
         key = owner.models[self.shard], owner.tenant
         if key not in self._libraries:
+            if len(self._libraries) >= MAX_LIBRARIES:
+                self._libraries.clear()  # a client may choose a salt for each request
             self._libraries[key] = Library(self.store, *key, self.settings.rank, self.pool.device)
         return self._libraries[key]
 
