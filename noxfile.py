@@ -87,6 +87,12 @@ def nano_table(session: nox.Session) -> None:
 
 
 @nox.session
+def vllm_table(session: nox.Session) -> None:
+    """Put the figures of the last `make test-vllm` into docs/vllm.json and docs/vllm.md."""
+    python(session, "docs/vllm_table.py")
+
+
+@nox.session
 def readme(session: nox.Session) -> None:
     """The README's own commands, the demo on few items: `nox -s readme -- 64`."""
     items = session.posargs[0] if session.posargs else "64"

@@ -65,7 +65,7 @@ class Recipe:
 RECIPES = {
     "mha": Recipe(
         language_steps=1500,
-        tuning_steps=680,
+        tuning_steps=1080,
         courses=(
             Course((0, 0, 0, 0, 10, 10, 10, 6), 200, 3e-4),
             Course((0, 0, 0, 0, 10, 14, 12, 5), 480, 7e-4),
@@ -89,7 +89,7 @@ RECIPES = {
     ),
     "deepstack": Recipe(
         language_steps=500,
-        tuning_steps=450,
+        tuning_steps=800,
         courses=(
             Course((0, 0, 112, 14, 5, 2, 5, 3), 480, 1e-3),
             Course((0, 0, 112, 14, 5, 2, 5, 3), 1500, 1e-3),
