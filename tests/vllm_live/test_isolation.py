@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from engine import Engine
+from figures import Figures
 from reference import Item, gap, some
 
 BOUND = 1e-4
@@ -40,7 +41,9 @@ def forget(engine: Engine) -> None:
     )
 
 
-def test_a_later_plain_request_is_right(cached: Engine, items: list[Item]) -> None:
+def test_a_later_plain_request_is_right(
+    cached: Engine, items: list[Item], figures: Figures
+) -> None:
     for item in items[:8]:
         forget(cached)
         blind = cached.one(item, kamera=BLIND, salt="one")
@@ -48,12 +51,14 @@ def test_a_later_plain_request_is_right(cached: Engine, items: list[Item]) -> No
         assert gap(blind.logprobs, item.logprobs["re-prefill"]) > BOUND
         for _ in range(2):
             plain = cached.one(item, kamera=PLAIN, salt="one")
-            assert gap(plain.logprobs, item.logprobs["re-prefill"]) <= BOUND
+            found = gap(plain.logprobs, item.logprobs["re-prefill"])
+            figures.highest("isolation", "nano-gqa", later_plain_gap=found)
+            assert found <= BOUND
         assert plain.num_cached >= 128  # the second one is from the prefix cache: its own
 
 
 def test_without_isolation_a_later_plain_request_is_wrong(
-    cached: Engine, items: list[Item]
+    cached: Engine, items: list[Item], figures: Figures
 ) -> None:
     """The control: were composed KV kept under the request's own salt, the test above would fail."""
     item = items[0]
@@ -65,7 +70,9 @@ def test_without_isolation_a_later_plain_request_is_wrong(
     finally:
         cached.call("run", "engine.mend()")
         forget(cached)
-    assert gap(plain.logprobs, item.logprobs["re-prefill"]) > BOUND
+    found = gap(plain.logprobs, item.logprobs["re-prefill"])
+    figures.highest("isolation", "nano-gqa", later_plain_gap_were_it_not_isolated=found)
+    assert found > BOUND
 
 
 def test_two_plans_of_one_prompt_dont_meet(cached: Engine, items: list[Item]) -> None:
