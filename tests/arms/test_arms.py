@@ -22,7 +22,6 @@ from kamera.errors import ConfigError
 from kamera.session import Session, SessionSettings
 from kamera.store import MemoryStore
 
-QUESTION = "which digit goes with the shape?"
 EXACT = 1e-6
 
 
@@ -40,19 +39,6 @@ ARMS: dict[str, Callable[[HFEngine], Arm]] = {
 }
 EXACT_ARMS = ["re-prefill", "prefix cache", "patch full", "kamera"]
 """Those that equal re-prefill on a window that grows."""
-
-
-@pytest.fixture
-def window(engine: HFEngine, picture: Any) -> Callable[[str], ArmRequest]:
-    """A request for the window of these letters; the same letter is the same picture."""
-    prefix, tail = engine.frame(QUESTION)
-
-    def make(names: str) -> ArmRequest:
-        seeds = [ord(name) - ord("a") for name in names]
-        images = (picture(s, 84 + 28 * (s % 3), 56 + 28 * (s % 2)) for s in seeds)
-        return ArmRequest(prefix, tuple(engine.image_chunk(image) for image in images), tail)
-
-    return make
 
 
 def truth(engine: HFEngine, request: ArmRequest) -> torch.Tensor:

@@ -6,7 +6,6 @@ import time
 
 from kamera.arms.contract import Arm, ArmRequest, Served
 from kamera.arms.workbench import Workbench
-from kamera.channels import concat
 
 
 class Blind(Arm):
@@ -33,15 +32,12 @@ class Blind(Arm):
         clock, runs = time.perf_counter(), self.bench.engine.num_vision_runs
         new = {c.digest: c.num_tokens for c in request.cached if c.digest not in self._known}
         self.prepare(request)
-        placed, start = [], 0
-        for chunk in request.cached:
-            canonical = self.bench.canonical(chunk)
-            placed.append(canonical.at(chunk.layout.at(start), self.bench.engine.spec))
-            start += chunk.extent
-        out = self.bench.finish(request, concat(placed))
+        placed = self.bench.blind(request.cached)
+        out = self.bench.finish(request, placed)
         return Served(
             out.logits,
             num_prefilled=sum(new.values()),
             num_vision_runs=self.bench.engine.num_vision_runs - runs,
             ttft_s=time.perf_counter() - clock,
+            num_token_layers=sum(new.values()) * placed.num_layers,
         )

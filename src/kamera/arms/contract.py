@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jaxtyping import Float
@@ -42,6 +43,11 @@ class Served:
         ttft_s: from the request to these logits.
         num_formed: tokens that were run over off the path, for later requests.
         lanes: how each chunk was served, where the arm has more than one way.
+        num_bytes: what is kept for this window alone, KV or factors, on top of the position-free
+            canonicals that all windows share. Arms are compared at equal bytes.
+        num_token_layers: tokens run on the path, counted once for each layer that they had to go through;
+            of T tokens and L layers, re-prefill runs T · L. What the method needs, not what our
+            emulation of it spends.
     """
 
     logits: Float[Tensor, " vocab"]
@@ -50,6 +56,8 @@ class Served:
     ttft_s: float
     num_formed: int = 0
     lanes: tuple[str, ...] = ()
+    num_bytes: int = 0
+    num_token_layers: int = 0
 
 
 class Arm(ABC):
@@ -59,6 +67,9 @@ class Arm(ABC):
 
     def reset(self) -> None:  # noqa: B027  (an arm without memory has nothing to forget)
         """Forget all earlier requests."""
+
+    def learn(self, requests: Sequence[ArmRequest]) -> None:  # noqa: B027
+        """What the arm learns once for the model, from windows that aren't the tested ones."""
 
     def prepare(self, request: ArmRequest) -> None:  # noqa: B027
         """What the arm does ahead of a request, off its path (compile a chunk, form a patch)."""

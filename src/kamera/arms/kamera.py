@@ -41,4 +41,7 @@ class Kamera(Arm):
             shown.path_s + answer.ttft_s,
             shown.num_formed,
             tuple(chunk.point.value for chunk in shown.chunks),
+            num_bytes=sum(chunk.patch_bytes for chunk in shown.chunks),
+            num_token_layers=shown.num_prefilled
+            * int(self.session.engine.model_key.layout["num_layers"]),
         )

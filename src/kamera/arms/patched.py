@@ -34,7 +34,7 @@ class Patched(Arm):
     def serve(self, request: ArmRequest) -> Served:
         """Relocate, patch and compose; no forward but the tail's. Call `prepare` first."""
         clock = time.perf_counter()
-        placed, start = [], 0
+        placed, start, num_bytes = [], 0, 0
         for index, chunk in enumerate(request.cached):
             antecedent = AntecedentKey(tuple(c.digest for c in request.cached[:index])).digest
             patch = self._patches[chunk.digest, antecedent]
@@ -42,5 +42,6 @@ class Patched(Arm):
             spec = self.bench.engine.spec
             placed.append(apply(canonical, patch, chunk.layout.at(start), spec))
             start += chunk.extent
+            num_bytes += patch.num_bytes if index else 0  # the leading chunk needs none
         out = self.bench.finish(request, concat(placed))
-        return Served(out.logits, 0, 0, time.perf_counter() - clock)
+        return Served(out.logits, 0, 0, time.perf_counter() - clock, num_bytes=num_bytes)

@@ -44,7 +44,14 @@ class PrefixCache(Arm):
         new = out.kv.slice_tokens(0, num_new)
         self._kv = new if context is None else concat([context, new])
         self._digests = [chunk.digest for chunk in chunks]
-        return Served(out.logits, num_new, self.engine.num_vision_runs - runs, ttft_s)
+        return Served(
+            out.logits,
+            num_new,
+            self.engine.num_vision_runs - runs,
+            ttft_s,
+            num_bytes=self._kv.num_bytes,
+            num_token_layers=num_new * new.num_layers,
+        )
 
     def _shared(self, digests: list[str]) -> int:
         for i, (held, wanted) in enumerate(zip(self._digests, digests, strict=False)):

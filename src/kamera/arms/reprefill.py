@@ -21,9 +21,13 @@ class Reprefill(Arm):
         clock, runs = time.perf_counter(), self.engine.num_vision_runs
         vision = {c.media.digest: self.engine.see(c) for c in request.cached if c.media}
         out = self.engine.prefill([*request.cached, request.tail], vision, start=0)
+        ttft_s = time.perf_counter() - clock
+        num_tokens = sum(chunk.num_tokens for chunk in request.cached)
         return Served(
             out.logits,
-            num_prefilled=sum(chunk.num_tokens for chunk in request.cached),
+            num_prefilled=num_tokens,
             num_vision_runs=self.engine.num_vision_runs - runs,
-            ttft_s=time.perf_counter() - clock,
+            ttft_s=ttft_s,
+            num_bytes=out.kv.slice_tokens(0, num_tokens).num_bytes,
+            num_token_layers=num_tokens * out.kv.num_layers,
         )

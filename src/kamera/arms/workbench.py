@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from kamera.arms.contract import ArmRequest
-from kamera.channels import ChunkKV
+from kamera.channels import ChunkKV, concat
 from kamera.chunk import Chunk
-from kamera.engines.contract import Engine, Prefilled
+from kamera.engines.contract import Engine, OpenEngine, Prefilled
+from kamera.errors import ConfigError
 from kamera.identity import AntecedentKey
 from kamera.patch import Deficits, Patch, deficit, form_patch
 
@@ -33,6 +34,20 @@ class Workbench:
         self._full.clear()
         self._patches.clear()
 
+    @property
+    def open(self) -> OpenEngine:
+        """The engine, for arms that work inside a window.
+
+        Raises:
+            ConfigError: it can't recompute tokens in context.
+        """
+        if not isinstance(self.engine, OpenEngine):
+            raise ConfigError(
+                f"{type(self.engine).__name__} can't recompute tokens in context: expected an engine with "
+                "`recompute`, such as HFEngine"
+            )
+        return self.engine
+
     def vision(self, chunks: Sequence[Chunk]) -> dict[str, Tensor]:
         """Embeddings of the image chunks."""
         for chunk in chunks:
@@ -47,6 +62,14 @@ class Workbench:
             kv = solo.to_canonical(chunk.layout.at(0), self.engine.spec)
             self._canonical[chunk.digest] = kv
         return self._canonical[chunk.digest]
+
+    def blind(self, chunks: Sequence[Chunk]) -> ChunkKV:
+        """Every chunk's canonical relocated to its place in the window, nothing given back."""
+        placed, start = [], 0
+        for chunk in chunks:
+            placed.append(self.canonical(chunk).at(chunk.layout.at(start), self.engine.spec))
+            start += chunk.extent
+        return concat(placed)
 
     def full(self, chunks: Sequence[Chunk]) -> Prefilled:
         """One forward over all chunks from position 0."""
