@@ -2,6 +2,7 @@
 
 import gc
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,10 +11,12 @@ from connector_doubles import FakeModel, Media, drawn
 from kamera.chunk import Chunk
 from kamera.engines.vllm.chunking import identity_of
 from kamera.engines.vllm.media_memo import MediaMemo
+from kamera.engines.vllm.media_names import MediaNames
+from kamera.engines.vllm.model import _check_cache
 from kamera.engines.vllm.settings import ConnectorSettings
 from kamera.engines.vllm.spool import Spool
 from kamera.engines.vllm.waiting import Conditioned, Waiting
-from kamera.errors import ConfigError
+from kamera.errors import ConfigError, UnsupportedModelError
 from kamera.identity import ChunkKey
 from kamera.library import Library
 from kamera.positions import text_layout
@@ -107,3 +110,35 @@ def test_the_memo_knows_objects_not_values():
     del first, second
     gc.collect()
     assert len(memo) == 0
+
+
+def test_a_draft_models_layers_are_refused():
+    """They stand among the model's own in the cache, and aren't rotated as these are."""
+    spec = SimpleNamespace(head_size=8, sliding_window=None)
+    config = SimpleNamespace(
+        cache_config=SimpleNamespace(cache_dtype="auto"),
+        model_config=SimpleNamespace(dtype=torch.float32, get_num_layers=lambda parallel: 2),
+        parallel_config=None,
+    )
+
+    def cache(*names: str) -> SimpleNamespace:
+        group = SimpleNamespace(kv_cache_spec=spec, layer_names=list(names))
+        return SimpleNamespace(kv_cache_groups=[group])
+
+    _check_cache(config, cache("a", "b"))
+    with pytest.raises(UnsupportedModelError, match="draft model"):
+        _check_cache(config, cache("a", "b", "drafted"))
+
+
+def test_a_media_name_is_of_one_content_for_good(monkeypatch):
+    monkeypatch.setattr("kamera.engines.vllm.media_names.MAX_NAMES", 2)
+    names = MediaNames()
+    assert [names.is_one("x", content) for content in ("a", "a", "b", "a")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert names.is_one("y", "a")
+    assert names.is_one("z", "a")
+    assert names.is_one("x", "c")  # forgotten: the oldest leave

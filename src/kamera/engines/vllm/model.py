@@ -133,6 +133,13 @@ def _check_cache(vllm_config: Any, kv_cache_config: Any) -> None:
         raise UnsupportedModelError(
             f"layers of {type(spec).__name__} with a window: expected full attention in every layer"
         )
+    found = len(groups[0].layer_names)
+    expected = vllm_config.model_config.get_num_layers(vllm_config.parallel_config)
+    if found != expected:
+        raise UnsupportedModelError(
+            f"the KV cache has {found} layers and the model {expected}: a draft model's KV can't be composed "
+            "with it; expected no draft model, or one without KV of its own (ngram)"
+        )
 
 
 def _shapes(vllm_config: Any) -> Shapes:
