@@ -1,5 +1,8 @@
 """The two halves together: what a request gets from the store, and what is kept of it."""
 
+import threading
+import time
+
 import pytest
 import torch
 from connector_doubles import BLOCK, Engine, Request, image, shown, solo
@@ -411,3 +414,20 @@ def test_a_reset_takes_the_wishes_away(tmp_path):
     assert list((tmp_path / "wanted").iterdir())
     engine.scheduler.reset()
     assert list((tmp_path / "wanted").iterdir()) == []
+
+
+def test_a_load_that_cant_begin_in_time_is_prefilled(monkeypatch):
+    engine = Engine()
+    learned(engine, [1, 2])
+    monkeypatch.setattr("kamera.engines.vllm.worker.LOAD_DEADLINE_S", 0.0)
+    held_up = threading.Event()
+    engine.worker._loader.submit(held_up.wait)
+    request = shown("late", [1, 2])
+    matched, _ = engine.scheduler.match(request, 0)
+    engine.blocks["late"] = [50, 51]
+    engine.scheduler.allocated(request, [50, 51], matched)
+    engine.worker.start(engine.scheduler.jobs({}, engine))
+    time.sleep(0.01)
+    assert engine.worker.finished() == {"late"}
+    assert engine.worker.failed_blocks() == {50, 51}
+    held_up.set()

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 import torch
 
@@ -23,6 +24,8 @@ from kamera.store import Miss, Store
 
 logger = logging.getLogger("vllm.kamera")
 
+LOAD_DEADLINE_S = 20.0
+"""A load that hasn't begun by then, behind others that a slow disk holds up, is prefilled instead."""
 MAX_LIBRARIES = 1024
 """Libraries that are kept at hand, one a model and tenant. They hold nothing but counts."""
 
@@ -39,7 +42,7 @@ class WorkerHalf:
         self._lock = threading.Lock()
         self._loader = ThreadPoolExecutor(1, "kamera-load")
         self._former = ThreadPoolExecutor(1, "kamera-form")
-        self._running: dict[str, tuple[LoadJob, Future[bool]]] = {}
+        self._running: dict[str, tuple[LoadJob, Future[bool], float]] = {}
         self._failed_blocks: set[int] = set()
         self._failed: set[str] = set()
         self._waiting = Waiting(settings.pending_bytes)
@@ -49,7 +52,8 @@ class WorkerHalf:
     def start(self, jobs: Jobs) -> None:
         """Begin this step's loads."""
         for job in jobs.loads:
-            self._running[job.request] = (job, self._loader.submit(self._load, job))
+            future = self._loader.submit(self._load, job)
+            self._running[job.request] = (job, future, time.monotonic() + LOAD_DEADLINE_S)
         if jobs.forget:
             self._former.submit(self._waiting.clear)
 
@@ -68,9 +72,13 @@ class WorkerHalf:
 
     def finished(self) -> set[str]:
         """Requests whose load is over since the last call; `failed_blocks` tells which weren't filled."""
-        done = {name for name, (_, future) in self._running.items() if future.done()}
+        now = time.monotonic()
+        for _, future, deadline in self._running.values():
+            if now > deadline:
+                future.cancel()  # one that runs can't be: it still writes
+        done = {name for name, (_, future, _) in self._running.items() if future.done()}
         for name in done:
-            job, future = self._running.pop(name)
+            job, future, _ = self._running.pop(name)
             if not _succeeded(future):
                 self._failed.add(name)
                 # Those in front are shared: vLLM would take them from whoever else reads them.
@@ -159,13 +167,14 @@ class WorkerHalf:
     def _learn(self, conditioned: Conditioned) -> None:
         canonical = conditioned.library.canonical(conditioned.chunk)
         if isinstance(canonical, Miss):
-            dropped = self._waiting.add(conditioned)
-            self._count("pending_dropped", dropped)
+            # On the host: what waits mustn't take the accelerator's memory, which vLLM has counted.
+            waiting = replace(conditioned, kv=_on(conditioned.kv, torch.device("cpu")))
+            self._count("pending_dropped", self._waiting.add(waiting))
             return
         conditioned.library.learn(
             conditioned.chunk,
             conditioned.antecedents,
-            conditioned.kv,
+            _on(conditioned.kv, self.pool.device),
             canonical,
             conditioned.context,
         )
@@ -221,7 +230,14 @@ class WorkerHalf:
                 self._stats.add(name, value)
 
 
+def _on(kv: ChunkKV, device: torch.device) -> ChunkKV:
+    return ChunkKV({name: tensor.to(device) for name, tensor in kv.tensors.items()})
+
+
 def _succeeded(future: Future[bool]) -> bool:
+    if future.cancelled():
+        logger.warning("Kamera: a load didn't begin in %.0f s", LOAD_DEADLINE_S)
+        return False
     error = future.exception()
     if error is not None:
         logger.error("Kamera: a load failed", exc_info=error)
