@@ -35,7 +35,9 @@ from kamera.arms.workbench import Workbench
 End = Literal["re-prefill", "blind"] | None
 ALL = Share(1.0)
 RANK = 16
-"""The rank of the patches that are compared, and what the token arms' bytes are matched to."""
+"""Of the feature arms that are compared at one rank."""
+MATCHED = (1, 4, RANK)
+"""Ranks whose bytes token arms are given."""
 MANY = 10**6
 """More tokens or layers than any window or model has."""
 
@@ -95,7 +97,12 @@ ROWS: tuple[Row, ...] = (
         lambda b: CacheBlend(b, 1.0),
     ),
     Row(
-        "epic", "token", lambda b: [Epic(b, Count(k)) for k in (8, 16, 32)], lambda b: Epic(b, ALL)
+        "epic",
+        "token",
+        lambda b: [
+            Epic(b, budget) for budget in (Count(8), Count(16), Count(32), *map(SameBytes, MATCHED))
+        ],
+        lambda b: Epic(b, ALL),
     ),
     Row(
         "mpic", "token", lambda b: [Mpic(b, Count(k)) for k in (8, 16, 32)], lambda b: Mpic(b, ALL)
@@ -109,13 +116,15 @@ ROWS: tuple[Row, ...] = (
     Row(
         "oracle top",
         "token",
-        lambda b: [TopDeficit(b, budget) for budget in (Share(0.15), Share(0.5), SameBytes(RANK))],
+        lambda b: [
+            TopDeficit(b, budget) for budget in (Share(0.15), Share(0.5), *map(SameBytes, MATCHED))
+        ],
         lambda b: TopDeficit(b, ALL),
     ),
     Row(
         "quest oracle",
         "token",
-        lambda b: [QueryOracle(b, budget) for budget in (Share(0.15), SameBytes(RANK))],
+        lambda b: [QueryOracle(b, budget) for budget in (Share(0.15), *map(SameBytes, MATCHED))],
         lambda b: QueryOracle(b, ALL),
     ),
     Row("cross-mass", "token", lambda b: [CrossMass(b, Share(0.25))], lambda b: CrossMass(b, ALL)),

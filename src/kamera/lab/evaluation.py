@@ -8,9 +8,26 @@ from typing import Any
 
 from torch import Tensor
 
-from kamera.arms import Arm, ArmRequest, Blind, Kamera, Patched, PrefixCache, Reprefill, Workbench
+from kamera.arms import (
+    Arm,
+    ArmRequest,
+    Blind,
+    Kamera,
+    Patched,
+    PrefixCache,
+    Reprefill,
+    Workbench,
+    compared_arms,
+)
 from kamera.engines.hf import HFEngine
 from kamera.lab.metrics import agreement, eta, flip_recover, kl
+from kamera.lab.metrics_paired import (
+    accuracy_difference,
+    eta_difference,
+    eta_interval,
+    flip_recover_interval,
+    mean_interval,
+)
 from kamera.lab.tasks import Item, Task
 from kamera.session import Session
 
@@ -29,6 +46,8 @@ class Tally:
     kls: list[float] = field(default_factory=list)
     correct: list[bool] = field(default_factory=list)
     num_prefilled: int = 0
+    num_bytes: int = 0
+    num_token_layers: int = 0
 
     def add(self, logits: Tensor, reference: Tensor, answer: int) -> None:
         """One item."""
@@ -90,6 +109,8 @@ def serve_item(
         reference = served.logits if reference is None else reference
         tallies[arm.name].add(served.logits, reference, answer)
         tallies[arm.name].num_prefilled += served.num_prefilled
+        tallies[arm.name].num_bytes += served.num_bytes
+        tallies[arm.name].num_token_layers += served.num_token_layers
 
 
 def figures(tally: Tally, tallies: dict[str, Tally]) -> dict[str, Any]:
@@ -106,4 +127,64 @@ def figures(tally: Tally, tallies: dict[str, Tally]) -> dict[str, Any]:
         "num_flips": num_flips,
         "n": len(tally.kls),
         "num_prefilled": tally.num_prefilled,
+        "num_bytes": tally.num_bytes,
+        "num_token_layers": tally.num_token_layers,
+    }
+
+
+def compare_arms(
+    engine: HFEngine,
+    task: Task,
+    num_items: int,
+    *,
+    make: Callable[[Workbench], Sequence[Arm]] = compared_arms,
+    num_learned: int = 8,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> dict[str, Tally]:
+    """Arms on `num_items` test items, item by item; those that learn do so on train items."""
+    bench = Workbench(engine)
+    arms = make(bench)
+    learned = task.items(num_learned, split="train", seed=seed)
+    for arm in arms:
+        arm.learn([request_of(engine, item) for item in learned])
+    bench.clear()
+    tallies = {arm.name: Tally() for arm in arms}
+    for number, item in enumerate(task.items(num_items, split="test", seed=seed)):
+        serve_item(arms, request_of(engine, item), answer_id(engine, item), tallies)
+        bench.clear()
+        if progress is not None:
+            progress(task.name, number + 1, num_items)
+    return tallies
+
+
+def with_intervals(tallies: dict[str, Tally]) -> dict[str, dict[str, Any]]:
+    """Arm name -> its figures, each with its interval."""
+    reference, blind = tallies[REFERENCE], tallies[BLIND]
+    report = {}
+    for name, tally in tallies.items():
+        same = [float(a == b) for a, b in zip(tally.answers, reference.answers, strict=True)]
+        intervals = {
+            "accuracy": mean_interval([float(right) for right in tally.correct]),
+            "agreement": mean_interval(same),
+            "kl": mean_interval(tally.kls),
+            "eta": eta_interval(tally.kls, blind.kls),
+            "flip_recover": flip_recover_interval(tally.answers, blind.answers, reference.answers),
+        }
+        plain = figures(tally, tallies)
+        shown = {key: found and found.json() for key, found in intervals.items()}
+        report[name] = {**plain, "intervals": shown}
+    return report
+
+
+def against(tallies: dict[str, Tally], arm: str, other: str) -> dict[str, Any]:
+    """One arm minus another on the same items: η and accuracy, with intervals and p-values."""
+    one, two = tallies[arm], tallies[other]
+    by_eta = eta_difference(one.kls, two.kls, tallies[BLIND].kls)
+    return {
+        "arm": arm,
+        "other": other,
+        "eta": by_eta and by_eta.json(),
+        "accuracy": accuracy_difference(one.correct, two.correct).json(),
+        "bytes_ratio": one.num_bytes / two.num_bytes if two.num_bytes else None,
     }
