@@ -30,7 +30,7 @@ from kamera.arms.cacheblend import counts
 from kamera.arms.laid_out import LaidOut
 from kamera.arms.token_arm import TokenArm, row_bytes, token_layers
 from kamera.arms.top_deficit import deficit_norms
-from kamera.arms.vlcache import spread
+from kamera.arms.vlcache import layer_importance, spread
 from kamera.engines.hf import HFEngine
 from kamera.errors import ConfigError
 
@@ -242,12 +242,23 @@ def test_cross_mass_keeps_one_set_behind_its_check_layer(
 
 def test_vlcache_learns_which_layers_matter(bench: Workbench, window: Any) -> None:
     arm, uniform = VLCache(bench, 0.3, by_layer=True), VLCache(bench, 0.3)
-    layout = laid_out(bench, window("cab"))
+    request = window("cab")
+    layout = laid_out(bench, request)
     assert arm.choose(layout).kept.equal(uniform.choose(layout).kept)  # nothing learned yet
     arm.learn([window("ed")])
-    per_layer = arm.choose(layout).kept.sum(1)
-    assert len(set(per_layer.tolist())) > 1
-    assert per_layer[0] == per_layer.min()  # the first layer's KV has no deficit
+    per_layer = arm.choose(layout).kept.sum(1).tolist()
+    assert len(set(per_layer)) > 1
+    assert per_layer == sorted(per_layer, reverse=True)  # no token enters half way up
+    work = [one.serve(request).num_token_layers for one in (arm, uniform)]
+    # shares are rounded up image by image and layer by layer
+    assert abs(work[0] - work[1]) <= len(request.chunks) * 8
+
+
+def test_a_layers_importance_is_what_its_blindness_costs(bench: Workbench, window: Any) -> None:
+    """The first layer's KV depends on the token alone: blind is exact there."""
+    importance = layer_importance(bench, window("cab"))
+    assert importance.shape == (8,)
+    assert float(importance[0]) < 1e-6 < float(importance[1:].min())
 
 
 def test_shares_of_layers_have_the_mean_that_was_asked_for() -> None:

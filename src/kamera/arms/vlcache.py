@@ -6,8 +6,9 @@ and the layers differ in importance, so each has a share of its own, found once 
 always computed.
 
 Here a layer's importance is the KL at the answer when this layer alone is left blind in an otherwise
-exact window, over the windows of `learn`. The paper under test used the uniform shares (its Table 5 says
-so).
+exact window, over the windows of `learn`. A token must have passed all layers below the one that it is
+recomputed in, so a layer counts as much as the most important one at or above it: shares never rise with
+depth, and their mean is the work on the path. The paper under test used uniform shares (its Table 5).
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class VLCache(TokenArm):
         """Profile the layers; without it every layer gets the same."""
         if self.by_layer and requests:
             profiles = [layer_importance(self.bench, request) for request in requests]
-            self._importance = torch.stack(profiles).mean(0)
+            mean = torch.stack(profiles).mean(0)
+            self._importance = mean.flip(0).cummax(0).values.flip(0)
 
     def choose(self, window: LaidOut) -> Choice:
         """Text in every layer, and a share of each image's first tokens that the layer decides."""
