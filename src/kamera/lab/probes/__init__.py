@@ -1,5 +1,12 @@
-"""Probes: small measurements of one claim each.
+"""Probes: small measurements of one claim each; docs/lab/probes.md has a row for each.
 
-operator   is relocation exact, and does it drift?
-windows    reorder, sliding-window survival and recall (paper section 5, Table 1)
+operator        is relocation exact, and does it drift?
+windows         reorder, sliding-window survival and recall (paper section 5, Table 1)
+state_merge     is readout lossless?
+mask_isolation  is the loss conditioning, not position?
+rank_sweep      how thin is the patch?
+energy          where is the deficit's energy?
+
+case            one window with the chunk that is looked at: what all of these take
+attention_parts what a layer's attention is given
 """
