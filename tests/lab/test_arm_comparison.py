@@ -19,7 +19,7 @@ from kamera.arms import (
     Workbench,
 )
 from kamera.engines.hf import HFEngine
-from kamera.lab.evaluation import Tally, against, compare_arms, with_intervals
+from kamera.lab.evaluation import Tally, against, best_token_arm, compare_arms, with_intervals
 from kamera.lab.tasks import TASKS
 
 NUM_ITEMS = 12
@@ -86,3 +86,17 @@ def test_a_shared_basis_helps_items_that_it_was_not_learned_on(tallies: dict[str
 def test_a_shallow_seed_does_not_tell_the_deep_deficit(tallies: dict[str, Tally]) -> None:
     """As the paper found."""
     assert with_intervals(tallies)["shallow seed 3"]["intervals"]["eta"]["high"] < 0.98
+
+
+def test_the_best_token_arm_is_the_best_of_those_that_keep_no_more(
+    tallies: dict[str, Tally],
+) -> None:
+    rival = best_token_arm(tallies, "patch 4")
+    assert rival in ("oracle top = rank 4", "epic = rank 4")
+    assert all(
+        sum(tallies[rival].kls) <= sum(tallies[name].kls)
+        for name in ("oracle top = rank 4", "epic = rank 4")
+    )
+    assert best_token_arm(tallies, "patch 1") is None  # both were given the bytes of rank 4
+    found = against(tallies, "patch 4", rival)
+    assert found["eta"]["low"] > 0

@@ -60,7 +60,7 @@ class Filter(Choice):
             best = deviation.argsort(descending=True, stable=True)[:count]
             self._going = torch.zeros_like(kept)
             self._going[best] = True
-        return kept.to(next(iter(fresh.values())).device)
+        return kept
 
 
 def counts(num_tokens: int, share: float, num_layers: int, check_layer: int) -> list[int]:

@@ -48,7 +48,7 @@ class Router(Choice):
         chosen = self.rows
         if layer > self._check_layer:
             chosen = self._window.top(self._mass, self._count)
-        return chosen[self.rows].to(next(iter(fresh.values())).device)
+        return chosen[self.rows]
 
     def _look(self, layer: int, weights: Tensor) -> None:
         if layer <= self._check_layer:

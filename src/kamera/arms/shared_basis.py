@@ -42,10 +42,8 @@ class SharedBasis(PlacedArm):
         for name, deltas in pooled.items():
             rows = torch.cat(deltas, dim=1)
             # The coordinate axes behind the pooled rows, so faint that they only fill the basis up.
-            faint = (
-                torch.eye(rows.shape[2])
-                * (1e-6 * rows.norm(dim=(1, 2)).clamp_min(1e-6))[:, None, None]
-            )
+            axes = torch.eye(rows.shape[2], device=rows.device)
+            faint = 1e-6 * rows.norm(dim=(1, 2)).clamp_min(1e-6)[:, None, None] * axes
             self._basis[name] = fit_gram(torch.cat([rows, faint], dim=1), self.rank).vt
 
     def form(self, request: ArmRequest, index: int) -> None:

@@ -32,8 +32,7 @@ class Choice:
 
     def keep(self, layer: int, fresh: LayerRows, held: LayerRows) -> Tensor:
         """[R]: those of the rows that are run."""
-        device = next(iter(fresh.values())).device
-        return self.kept[layer, self.rows].to(device)
+        return self.kept[layer, self.rows]
 
 
 class TokenArm(Arm):

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from kamera.arms import (
+    ROWS,
     Arm,
     ArmRequest,
     Blind,
@@ -188,3 +189,17 @@ def against(tallies: dict[str, Tally], arm: str, other: str) -> dict[str, Any]:
         "accuracy": accuracy_difference(one.correct, two.correct).json(),
         "bytes_ratio": one.num_bytes / two.num_bytes if two.num_bytes else None,
     }
+
+
+def best_token_arm(tallies: dict[str, Tally], arm: str) -> str | None:
+    """The token arm of highest η that keeps no more bytes than `arm`, oracles among them; None without one.
+
+    Chosen by its η on the tested items themselves, which favors the token arms.
+    """
+    labels = tuple(row.name for row in ROWS if row.kind == "token")
+    rivals = [
+        name
+        for name, tally in tallies.items()
+        if name.startswith(labels) and tally.num_bytes <= tallies[arm].num_bytes
+    ]
+    return min(rivals, key=lambda name: sum(tallies[name].kls), default=None)

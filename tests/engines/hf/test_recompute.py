@@ -58,9 +58,9 @@ class Window:
         return recompute(self.subject.backbone, *window, held, rows, keep, **more)
 
 
-def subject_of(case: Any) -> Subject:
+def subject_of(case: Any, dtype: torch.dtype = torch.float32) -> Subject:
     """The case's first kind of chunk."""
-    return next(iter(entry.tiny_subjects(case, torch.float32)))[1]
+    return next(iter(entry.tiny_subjects(case, dtype)))[1]
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda c: f"{c.model_type} {c.variant}".strip())
@@ -71,6 +71,14 @@ def window(request: pytest.FixtureRequest) -> Window:
 def test_all_tokens_are_re_prefill(window: Window) -> None:
     kv, written = window.run(window.rows(*range(window.num_tokens)))
     assert bool(written.all())
+    assert bool((kv_error(kv, window.full) <= window.bound).all())
+
+
+@pytest.mark.parametrize("model_type", ["qwen2_5_vl", "qwen3_vl", "kimi_k25", "llava", "gemma3"])
+def test_all_tokens_are_re_prefill_in_bf16(model_type: str) -> None:
+    window = Window(subject_of(case_of(model_type), torch.bfloat16))
+    kv, _ = window.run(window.rows(*range(window.first, window.num_tokens)))
+    assert kv.dtype == torch.bfloat16
     assert bool((kv_error(kv, window.full) <= window.bound).all())
 
 

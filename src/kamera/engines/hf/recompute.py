@@ -53,7 +53,7 @@ class Rows:
             name: t[0, :, self._rows].transpose(0, 1)
             for name, t in self._named(held.keys, held.values).items()
         }
-        kept = self._keep(layer, fresh, before)
+        kept = self._keep(layer, fresh, before).to(self._rows.device)
         self.written[layer] = kept
         into = self._rows[kept]
         held.keys = held.keys.index_copy(2, into, first[:, :, kept])
