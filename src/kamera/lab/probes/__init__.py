@@ -6,6 +6,9 @@ state_merge     is readout lossless?
 mask_isolation  is the loss conditioning, not position?
 rank_sweep      how thin is the patch?
 energy          where is the deficit's energy?
+depth_profile   how deep is the deficit, and is it conditioning?
+single_layer    is there a shallow shortcut?
+token_diffuseness, head_sparsity   do a few tokens, or a few heads, hold it?
 
 case            one window with the chunk that is looked at: what all of these take
 attention_parts what a layer's attention is given

@@ -18,6 +18,7 @@ from kamera.errors import ConfigError
 from kamera.lab.evaluation import request_of
 from kamera.lab.tasks import Item
 from kamera.patch import Deficits, Patch, apply, form_patch
+from kamera.shapes import Positions
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,18 @@ class Case:
         """Logits with B from its canonical plus this Δ, whatever its rank."""
         return self.with_patch(form_patch(deltas, "probe"))
 
+    def blind(self) -> ChunkKV:
+        """B's canonical relocated to its place."""
+        canonical = self.bench.canonical(self.chunk)
+        return canonical.at(self.chunk.layout.at(self.start), self.engine.spec)
+
+    def with_rows(self, rows: Bool[Tensor, " B"]) -> Float[Tensor, " vocab"]:
+        """Logits with B blind but for these of its tokens, which have the KV that re-prefill gave them."""
+        blind, full = self.blind(), self.bench.conditioned(self.chunks, self.target)
+        chosen = rows.to(self.engine.device)[None, :, None, None]
+        mixed = {n: torch.where(chosen, full.tensors[n], t) for n, t in blind.tensors.items()}
+        return self.with_kv(ChunkKV(mixed))
+
     def with_kv(self, placed: ChunkKV) -> Float[Tensor, " vocab"]:
         """Logits with B's placed KV swapped for this; all other chunks as re-prefill made them."""
         window = [self.bench.conditioned(self.chunks, i) for i in range(len(self.chunks))]
@@ -119,6 +132,20 @@ class Case:
         context = concat(window)
         engine = self.engine
         return engine.prefill([self.tail], {}, start=self.tail_start, context=context).logits
+
+
+def laid_out(
+    bench: Workbench, chunks: Sequence[Chunk]
+) -> tuple[list[int], Positions, Float[Tensor, "media hidden"] | None]:
+    """Token ids, positions from 0 on and media embeddings of chunks, one behind the other."""
+    placed, start = [], 0
+    for chunk in chunks:
+        placed.append(chunk.layout.at(start))
+        start += chunk.extent
+    vision = bench.vision(chunks)
+    media = [vision[chunk.media.digest] for chunk in chunks if chunk.media is not None]
+    ids = [i for chunk in chunks for i in chunk.key.token_ids]
+    return ids, torch.cat(placed), torch.cat(media) if media else None
 
 
 def case_of(bench: Workbench, item: Item) -> Case:

@@ -15,7 +15,7 @@ from kamera.channels import ChunkKV
 from kamera.engines.hf import cache as kv_cache
 from kamera.engines.hf.recompute import row_mask
 from kamera.lab.metrics import eta, kl
-from kamera.lab.probes.case import Case
+from kamera.lab.probes.case import Case, laid_out
 from kamera.patch import deficit, form_patch
 
 
@@ -71,20 +71,12 @@ def probe_mask_isolation(cases: Iterable[Case], *, rank: int = 16) -> MaskIsolat
 def blocked_forward(case: Case) -> tuple[ChunkKV, Float[Tensor, " vocab"]]:
     """One forward over window and tail in which B sees none of A: B's placed KV, and the last logits."""
     backbone = case.engine.backbone
-    chunks = [*case.chunks, case.tail]
-    starts, at = [], 0
-    for chunk in chunks:
-        starts.append(at)
-        at += chunk.extent
-    ids = [i for chunk in chunks for i in chunk.key.token_ids]
-    positions = torch.cat([c.layout.at(s) for c, s in zip(chunks, starts, strict=True)])
-    vision = case.bench.vision(chunks)
-    media = [vision[chunk.media.digest] for chunk in chunks if chunk.media is not None]
+    ids, positions, media = laid_out(case.bench, [*case.chunks, case.tail])
     index = torch.arange(len(ids), device=backbone.device)
     mask = row_mask(backbone, backbone.is_media(ids), index)
     first, end = case.span
     for scores in mask.values() if isinstance(mask, dict) else [mask]:
         scores[..., first:end, :first] = torch.finfo(scores.dtype).min
     cache = kv_cache.write(None, backbone.channels)
-    logits = backbone.forward(ids, positions, cache, torch.cat(media) if media else None, mask=mask)
+    logits = backbone.forward(ids, positions, cache, media, mask=mask)
     return kv_cache.read(cache, 0, backbone.channels).slice_tokens(first, end), logits
