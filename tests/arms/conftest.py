@@ -11,8 +11,17 @@ from kamera.arms import ArmRequest, Workbench
 from kamera.engines.hf import HFEngine
 
 QUESTION = "which digit goes with the shape?"
-FAMILIES = ("qwen2_5_vl", "qwen3_vl", "kimi_k25", "llava", "gemma3", "llama")
-"""M-RoPE, deepstack, MLA, MHA, sliding layers and tokens that see ahead, text."""
+FAMILIES = (
+    "qwen2_5_vl",
+    "qwen3_vl",
+    "kimi_k25",
+    "llava",
+    "gemma3",
+    "llama",
+    "nano-gqa",
+    "nano-mla",
+)
+"""M-RoPE, deepstack, MLA, MHA, sliding layers and tokens that see ahead, text; and trained weights."""
 
 
 @pytest.fixture
@@ -33,15 +42,20 @@ def family(request: pytest.FixtureRequest) -> FamilyWindow:
     """The bound is twice what float32 costs plain Transformers in these logits, against float64: once for
     the one forward over the window, and once for the chunks' own forwards, from which arms compose it.
     """
+    import kamera
     from kamera.arms import Blind, Reprefill
     from kamera.lab.conformance import entry
     from kamera.lab.conformance.checks.engine import chunk_of
     from kamera.lab.conformance.measure import logits_error
     from kamera.lab.conformance.models import case_of
+    from kamera.lab.conformance.packaged import packaged_subjects
     from kamera.lab.conformance.pieces import positions_of
 
-    case = case_of(request.param)
-    subject = next(iter(entry.tiny_subjects(case, torch.float32)))[1]
+    if request.param in kamera.packaged_models():
+        subjects = packaged_subjects(kamera.packaged_model(request.param), torch.float32)
+    else:
+        subjects = entry.tiny_subjects(case_of(request.param), torch.float32)
+    subject = next(iter(subjects))[1]
     pieces = [subject.prefix, subject.a, subject.b, subject.tail]
     prefix, a, b, tail = (chunk_of(subject.engine, piece) for piece in pieces)
     own, exact = subject.pair(pieces, positions_of(pieces))
