@@ -41,8 +41,8 @@ def test_text_before_the_chunk_has_no_filler(engine, picture) -> None:
 def test_injection_explains_nothing_at_the_first_layer_and_all_at_the_last(case) -> None:
     explained = probe_single_layer([case]).explained
     assert len(explained) == case.bench.canonical(case.chunk).num_layers
-    # A KV off by r of its norm moves the share by at most 2 r / d + (r / d)^2, with d = ‖Δ‖ / ‖KV‖. For r, twice
-    # what a plain prefill of B differs by at another position.
+    # KV off by r of its norm moves the share by at most 2 r / d + (r / d)^2, with d = ‖Δ‖ / ‖KV‖. For r:
+    # twice what a plain prefill of B differs by at another position.
     profiles = probe_depth_profile([case]).values()
     bound = max(2 * 2 * p.position[-1] / p.deficit[-1] for p in profiles) * 1.01
     assert explained[0] == pytest.approx(0.0, abs=bound)

@@ -9,7 +9,9 @@ energy          where is the deficit's energy?
 depth_profile   how deep is the deficit, and is it conditioning?
 single_layer    is there a shallow shortcut?
 token_diffuseness, head_sparsity   do a few tokens, or a few heads, hold it?
+landmark_keys   how many of A's keys does B look at?
+selector_recall can a cheap signal find the tokens of most deficit?
 
 case            one window with the chunk that is looked at: what all of these take
-attention_parts what a layer's attention is given
+attention_parts, cross_attention   what a layer's attention is given; B's attention to A
 """

@@ -30,6 +30,7 @@ class Case:
         chunks: all cached chunks, the pinned prefix included.
         target: index of B among them. A is all that stands before it.
         tail: the question.
+        answer: the token that answers it, if there is one such.
 
     Raises:
         ConfigError: B isn't among the chunks, or is the first: it has no antecedent.
@@ -39,6 +40,7 @@ class Case:
     chunks: tuple[Chunk, ...]
     target: int
     tail: Chunk
+    answer: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.target < len(self.chunks):
@@ -81,7 +83,7 @@ class Case:
 
     def up_to_target(self) -> Case:
         """The same with nothing between B and the tail."""
-        return Case(self.bench, self.chunks[: self.target + 1], self.target, self.tail)
+        return Case(self.bench, self.chunks[: self.target + 1], self.target, self.tail, self.answer)
 
     def rows(self, start: int, end: int) -> Bool[Tensor, " T"]:
         """Tokens [start, end) of the window with its tail."""
@@ -153,7 +155,27 @@ def case_of(bench: Workbench, item: Item) -> Case:
     assert isinstance(bench.engine, HFEngine)
     request = request_of(bench.engine, item)
     target = item.target + len(request.cached) - len(request.chunks)
-    return Case(bench, request.cached, target, request.tail)
+    answer = answer_token(bench.engine, item.answer)
+    return Case(bench, request.cached, target, request.tail, answer)
+
+
+def text_case(
+    bench: Workbench, before: str, text: str, question: str, answer: str | None = None
+) -> Case:
+    """B is a text behind another text: the control without media."""
+    engine = bench.engine
+    assert isinstance(engine, HFEngine)
+    prefix, tail = engine.frame(question)
+    chunks = (engine.text_chunk(before), engine.text_chunk(text))
+    pinned = () if prefix is None else (prefix,)
+    wanted = None if answer is None else answer_token(engine, answer)
+    return Case(bench, (*pinned, *chunks), len(pinned) + 1, tail, wanted)
+
+
+def answer_token(engine: HFEngine, answer: str) -> int | None:
+    """The answer's token; None where the tokenizer makes several of it."""
+    ids = engine.text_chunk(answer).key.token_ids
+    return ids[0] if len(ids) == 1 else None
 
 
 def cases_of(bench: Workbench, items: Sequence[Item]) -> Iterator[Case]:
