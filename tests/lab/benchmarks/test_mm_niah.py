@@ -115,12 +115,21 @@ def test_rows_are_read_as_they_are_asked_for(folder: Path) -> None:
         next(items)
 
 
+def test_a_file_may_be_a_link_as_in_a_hub_cache(folder: Path) -> None:
+    image = folder / "mm_niah_val" / "images" / "b.png"
+    image.rename(folder / "blob")
+    image.symlink_to(folder / "blob")
+    (item,) = loaded(folder, {**ROW, "images_list": ["b.png"]}).items()
+    assert item.parts[1] == ImageFile(image)
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"context": "No image."}, r"line 1: 0 times <image> for 1 images"),
         ({"images_list": ["gone.png"]}, r"line 1: no file .*gone\.png"),
         ({"images_list": ["../../../other.png"]}, r"leads out of"),
+        ({"images_list": ["/etc/hostname"]}, r"leads out of"),
         ({"images_list": "a.png"}, r"'images_list' isn't a list of texts, got 'a\.png'"),
         ({"meta": {}}, r"line 1, meta: no field 'context_length'"),
         ({"meta": {**META, "context_length": "long"}}, r"isn't a number of tokens"),
