@@ -1,4 +1,4 @@
-"""Every arm at the end of its budget, on six families and two trained checkpoints: what it says it ends at."""
+"""Every arm at its budget's end, on six families and two trained checkpoints: what it says it ends at."""
 
 import pytest
 from family_window import FamilyWindow

@@ -28,9 +28,11 @@ from kamera.arms import (
 )
 from kamera.arms.cacheblend import counts
 from kamera.arms.laid_out import LaidOut
+from kamera.arms.leverage import leverage
 from kamera.arms.token_arm import TokenArm, row_bytes, token_layers
 from kamera.arms.top_deficit import deficit_norms
 from kamera.arms.vlcache import layer_importance, spread
+from kamera.channels import ChunkKV
 from kamera.engines.hf import HFEngine
 from kamera.errors import ConfigError
 
@@ -238,6 +240,64 @@ def test_cross_mass_keeps_one_set_behind_its_check_layer(
     assert bool(written[:2].all())
     assert bool((written[2:] == written[2]).all())
     assert int(written[2].sum()) == laid_out(bench, request).budget(Share(0.25))
+
+
+def test_cross_mass_keeps_those_that_attend_most_to_their_antecedents(
+    bench: Workbench, window: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Layers 0 and 1 run over all tokens, so that their attention is re-prefill's."""
+    request = window("cab")
+    layout = laid_out(bench, request)
+    mass = torch.zeros(layout.num_tokens)
+
+    def look(layer: int, weights: torch.Tensor) -> None:
+        for start, end in layout.spans[1:] if layer < 2 else []:
+            first = layout.spans[0][1]
+            mass[start:end] += weights[:, start - first : end - first, :start].mean(0).sum(1)
+
+    bench.open.recompute(
+        request.cached,
+        bench.vision(request.cached),
+        bench.full(request.cached).kv,
+        layout.behind,
+        lambda layer, fresh, held: torch.ones(int(layout.behind.sum()), dtype=torch.bool),
+        observe=look,
+    )
+    spy = Spy(bench, monkeypatch)
+    CrossMass(bench, Share(0.25)).serve(request)
+    kept = torch.zeros_like(layout.behind)
+    kept[layout.behind] = spy.written[-1][2]
+    others = layout.behind & ~kept
+    assert float(mass[kept].min()) >= float(mass[others].max()) * (1 - 1e-4)
+
+
+def test_key_similarity_keeps_those_like_an_antecedents_key(bench: Workbench, window: Any) -> None:
+    request = window("cab")
+    layout = laid_out(bench, request)
+    rows = KeySimilarity(bench, Share(0.25)).choose(layout).rows
+    keys = torch.cat([bench.canonical(c).tensors["k"].flatten(2) for c in request.cached], dim=1)
+    scores = torch.zeros(layout.num_tokens)
+    for start, end in layout.spans[1:]:
+        for token in range(start, end):
+            cosines = torch.cosine_similarity(keys[:, token, None], keys[:, :start], dim=-1)
+            scores[token] = cosines.max(dim=1).values.mean()
+    others = layout.behind & ~rows
+    assert float(scores[rows].min()) >= float(scores[others].max()) * (1 - 1e-5)
+
+
+def test_leverage_is_that_of_a_token_unlike_the_others(bench: Workbench, window: Any) -> None:
+    """One of two directions has a single token: its leverage is 1, and the others share the other's 1."""
+    rows = torch.zeros(1, 5, 1, 4)
+    rows[:, :, :, 0] = 1.0
+    rows[:, 3] = torch.tensor([0.0, 0.1, 0.0, 0.0])
+    found = leverage(ChunkKV({"k": rows, "v": rows}))
+    assert found.tolist() == pytest.approx([0.5, 0.5, 0.5, 2.0, 0.5])  # of two channels
+    layout = laid_out(bench, window("ab"))
+    chosen = Leverage(bench, Count(3)).choose(layout).rows
+    for chunk, (start, end) in list(zip(layout.chunks, layout.spans, strict=True))[1:]:
+        scores, mine = leverage(bench.canonical(chunk)), chosen[start:end]
+        assert int(mine.sum()) == 3
+        assert float(scores[mine].min()) >= float(scores[~mine].max())
 
 
 def test_vlcache_learns_which_layers_matter(bench: Workbench, window: Any) -> None:

@@ -16,7 +16,9 @@ from kamera.arms.token_arm import Choice, TokenArm, in_all_layers
 from kamera.channels import ChunkKV
 
 RANK = 32
-"""Directions over which leverage is taken."""
+"""Directions over which leverage is taken; at most half as many as tokens: over all, every token's is 1."""
+ROUNDING = 1e-6
+"""Directions fainter than this, against the strongest of their layer, are float32 rounding."""
 
 
 class Leverage(TokenArm):
@@ -35,9 +37,12 @@ class Leverage(TokenArm):
 
 
 def leverage(canonical: ChunkKV) -> Float[Tensor, " T"]:
-    """Rank-32 leverage of each token, the sum over layers and channels."""
+    """Each token's leverage over the top directions, the sum over layers and channels."""
+    rank = min(RANK, max(1, canonical.num_tokens // 2))
     total = torch.zeros(canonical.num_tokens, dtype=torch.float64)
     for tensor in canonical.tensors.values():
-        left = torch.linalg.svd(tensor.double().flatten(2), full_matrices=False).U
-        total += left[..., :RANK].square().sum((0, 2)).cpu()
+        left, sigma, _ = torch.linalg.svd(tensor.double().flatten(2), full_matrices=False)
+        is_real = sigma > ROUNDING * sigma[:, :1]
+        shares = (left.square() * is_real[:, None])[..., :rank]
+        total += shares.sum((0, 2)).cpu()
     return total.float()
