@@ -11,7 +11,12 @@ single_layer    is there a shallow shortcut?
 token_diffuseness, head_sparsity   do a few tokens, or a few heads, hold it?
 landmark_keys   how many of A's keys does B look at?
 selector_recall can a cheap signal find the tokens of most deficit?
+content_change  does the deficit lie where the picture changes?
+basis_transfer  are its directions the model's own?
+modality_scope  where does the effect live?
 
 case            one window with the chunk that is looked at: what all of these take
 attention_parts, cross_attention   what a layer's attention is given; B's attention to A
+motion          block matching between two frames
+paper           what the paper measured
 """
