@@ -192,6 +192,7 @@ def test_chunked_prefill_captures_a_chunk_when_its_last_token_is_computed():
         (shown("off", [1], kamera={"reuse": False}), "asked for without reuse"),
         (shown("bad", [1], kamera={"resue": False}), "unsupported"),
         (shown("bad", [1], kamera=3), "unsupported"),
+        (shown("bad", [1], kamera={"reuse": "no"}), "unsupported"),
         (shown("bad", [1], kamera={"patch": "some"}), "unsupported"),
         (shown("bad", [1], kamera={"chunks": [2]}), "unsupported"),
         (shown("bad", [1], kamera={"chunks": "2"}), "unsupported"),
@@ -431,3 +432,16 @@ def test_a_load_that_cant_begin_in_time_is_prefilled(monkeypatch):
     assert engine.worker.finished() == {"late"}
     assert engine.worker.failed_blocks() == {50, 51}
     held_up.set()
+
+
+def test_the_log_says_what_was_composed_and_why_the_rest_wasnt(caplog):
+    engine = Engine(min_tokens=5)
+    learned(engine, [1])
+    with caplog.at_level("INFO", logger="vllm.kamera"):
+        engine.run(shown("again", [1]))
+        engine.run(shown("other", [2]))
+    served, missed = (record.getMessage() for record in caplog.records)
+    assert "again: 12 of 17 tokens composed; 0 text: leading" in served
+    assert "1 image: exact (patch of rank" in served
+    assert "other: 0 of 17 tokens composed; 0 text: prefill (held, but" in missed
+    assert "1 image: prefill (no canonical yet" in missed

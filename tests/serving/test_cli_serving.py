@@ -84,6 +84,18 @@ def test_options_that_cannot_be_right_end_with_exit_code_2(args: tuple[str, ...]
     assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("disk_bytes", "expected NAME=VALUE"),
+        ("disk_byte=5", "did you mean 'disk_bytes'"),
+        ("disk_bytes=0", "Invalid disk_bytes"),
+    ],
+)
+def test_a_setting_that_cannot_be_right_is_one_line(given: str, message: str) -> None:
+    assert message in error_of(invoke("serve", "nano-gqa", "--dry-run", "--set", given))
+
+
 def test_the_summary_of_compile_says_what_was_not_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

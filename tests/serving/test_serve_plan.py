@@ -185,7 +185,7 @@ def test_a_model_without_a_row_in_the_connectors_table_is_refused(
 
 
 def test_what_is_neither_a_folder_nor_a_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="No such file or folder"):
+    with pytest.raises(ConfigError, match=r"No folder nano-none: .* nano-gqa"):
         checked("nano-none")
 
 
@@ -222,3 +222,39 @@ def test_a_stores_folder_is_for_its_owner_alone(tmp_path: Any) -> None:
     folder = store_folder(tmp_path / "store", make=True)
     assert folder.stat().st_mode & 0o777 == 0o700
     assert not store_folder(tmp_path / "other", make=False).exists()
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        ("--kv-cache-dtype", "fp8_e5m2"),
+        ("--kv_cache_dtype=fp8",),
+        ("--pipeline-parallel-size", "2"),
+    ],
+)
+def test_options_that_would_leave_every_request_to_vllm_are_refused(
+    extra: tuple[str, ...],
+) -> None:
+    with pytest.raises(ConfigError, match="can't be served with Kamera: expected"):
+        plan(replace(OPTIONS, extra=extra))
+
+
+def test_the_same_options_pass_at_what_is_served() -> None:
+    assert (
+        "--kv-cache-dtype" in plan(replace(OPTIONS, extra=("--kv-cache-dtype", "auto"))).arguments
+    )
+
+
+def test_what_a_slide_costs_is_said() -> None:
+    def slides(made: ServePlan) -> str:
+        return dict(made.notes)["slides"]
+
+    assert "approximate" in slides(plan())
+    assert "prefilled again" in slides(
+        plan(replace(OPTIONS, settings=ConnectorSettings(keep_survivors=False)))
+    )
+
+
+def test_a_file_isnt_a_model() -> None:
+    with pytest.raises(ConfigError, match="expected the checkpoint's folder, got a file"):
+        checked(str(kamera.packaged_model("nano-gqa") / "config.json"))

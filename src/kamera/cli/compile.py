@@ -56,7 +56,11 @@ def compile_(
 
         lines = read_lines(requests)
         settings = ConnectorSettings(
-            store=str(store_folder(store, make=True)), rank=rank, fill="eager", tenant=tenant
+            store=str(store_folder(store, make=True)),
+            rank=rank,
+            fill="eager",
+            tenant=tenant,
+            keep_survivors=False,  # there is time: each window's patches are formed on its own prefill
         )
         with bar() as progress:
             report = compile_store(

@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from kamera.cli.failing import clear_errors
+from kamera.cli.model import model_folder
 from kamera.support import Reason, Rope, Verdict, examine, read_config
 from kamera.support.ranges import ranges
 from kamera.support.shown import printable, shown
@@ -41,7 +42,7 @@ def doctor(
 ) -> None:
     """Can this model be served, and why not? From its config.json alone; exit code 1 if it can't."""
     with clear_errors():
-        verdict = examine(read_config(model))
+        verdict = examine(read_config(model_folder(model) or model))
         num_bytes = verdict.bytes_per_token(dtype)
         patch_bytes = verdict.patch_bytes(_RANK, _CHUNK, dtype)
     if as_json:

@@ -1,5 +1,6 @@
 """`kamera serve`."""
 
+import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ from rich.table import Table
 from kamera.cli.doctor import escape
 from kamera.cli.failing import clear_errors
 from kamera.cli.model import model_name
+from kamera.errors import ConfigError
 
 if TYPE_CHECKING:
     from kamera.engines.vllm.serve_plan import ServePlan
@@ -58,6 +60,21 @@ def serve(  # one parameter an option, as typer wants them
     tenant: Annotated[
         str | None, typer.Option(help="Whose data this is; a request's cache_salt divides further.")
     ] = None,
+    keep_survivors: Annotated[
+        bool,
+        typer.Option(
+            help="When a window slides: chunks keep what they absorbed of those that left (approximate), or "
+            "are prefilled again."
+        ),
+    ] = True,
+    more: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Another setting of the connector: disk_bytes=10000000000.",
+        ),
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8000,
     dry_run: Annotated[
@@ -70,15 +87,33 @@ def serve(  # one parameter an option, as typer wants them
         from kamera.engines.vllm.serve_plan import ServeOptions
         from kamera.engines.vllm.settings import ConnectorSettings
 
-        settings = ConnectorSettings(
-            store=None if store is None else str(store),
-            rank=rank,
-            fill=fill.value,
-            fill_per_minute=fill_per_minute,
-            tenant=tenant,
+        settings = ConnectorSettings.of(
+            {
+                "store": None if store is None else str(store),
+                "rank": rank,
+                "fill": fill.value,
+                "fill_per_minute": fill_per_minute,
+                "tenant": tenant,
+                "keep_survivors": keep_survivors,
+                **_settings(more or []),
+            }
         )
         options = ServeOptions(model_name(model), settings, host, port, tuple(vllm_args or ()))
         run(options, _show, dry_run=dry_run)
+
+
+def _settings(given: list[str]) -> dict[str, object]:
+    """NAME=VALUE, the value as JSON where it is JSON."""
+    settings: dict[str, object] = {}
+    for text in given:
+        name, found, value = text.partition("=")
+        if not found:
+            raise ConfigError(f"Invalid --set {text!r}: expected NAME=VALUE")
+        try:
+            settings[name] = json.loads(value)
+        except ValueError:
+            settings[name] = value
+    return settings
 
 
 def _show(plan: "ServePlan") -> None:

@@ -6,6 +6,7 @@ A model that can't be served gets a connector that leaves every request untouche
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,9 +70,7 @@ class KameraConnector(KVConnectorBase_V1, SupportsHMA):
             self._model: ServedModel | None = ServedModel.of(vllm_config, kv_cache_config)
         except UnsupportedModelError as error:
             self._model = None
-            logger.warning(
-                "Kamera: this model isn't served, every request is left to vLLM: %s", error
-            )
+            logger.warning("Kamera serves nothing here, every request is left to vLLM: %s", error)
             return
         self._store = shared_store(self.settings)
         if role is KVConnectorRole.SCHEDULER:
@@ -87,6 +86,11 @@ class KameraConnector(KVConnectorBase_V1, SupportsHMA):
 
     def _say(self, transfer: Any) -> None:
         logger.info("Kamera: %s", self.settings)
+        if self.settings.captures and "kamera_fill" not in os.environ.get("VLLM_PLUGINS", ""):
+            logger.warning(
+                "Kamera: no fill companion is loaded: canonicals of what doesn't lead a prompt come from "
+                "`kamera compile` or solo requests alone. `kamera serve` loads it"
+            )
         if transfer.kv_load_failure_policy != "recompute":
             logger.warning(
                 'Kamera: kv_load_failure_policy is %r: a chunk that is lost fails its request; "recompute" '

@@ -367,19 +367,26 @@ class SchedulerHalf:
             return
         tracked.counted = True
         steps = tracked.steps[0]
-        for index, step in enumerate(steps):
-            if index < tracked.num_loaded:
-                self.stats.add("chunks_served", label=step.point)
-            else:
-                reason = LEFT if step.held else _short(step.reason)
-                self.stats.add("chunks_missed", label=reason)
+        saved = 0
         if tracked.num_loaded:
             saved = tracked.ends[tracked.num_loaded - 1] - tracked.num_local
             self.stats.add("tokens_saved", saved)
+        said = []
+        for index, step in enumerate(steps):
+            kind = tracked.chunks[0][index].key.kind
+            if index < tracked.num_loaded:
+                self.stats.add("chunks_served", label=step.point)
+                said.append(f"{index} {kind}: {step.point} ({step.reason})")
+            else:
+                reason = LEFT if step.held else step.reason
+                self.stats.add("chunks_missed", label=_short(reason))
+                said.append(f"{index} {kind}: prefill ({reason})")
         logger.info(
-            "Kamera: request %s: %s",
+            "Kamera: request %s: %d of %d tokens composed; %s",
             tracked.request.request_id,
-            "; ".join(f"{i} {step.point} ({step.reason})" for i, step in enumerate(steps)),
+            saved,
+            len(tracked.request.prompt_token_ids),
+            "; ".join(said),
         )
 
 
@@ -406,6 +413,8 @@ def _asked(parameters: Any) -> dict[str, Any]:
             f"kv_transfer_params['{PARAMETER}'] must be \"solo\" or hold some of {', '.join(OPTIONS)}, got "
             f"{asked!r:.80}"
         )
+    if type(asked.get("reuse", True)) is not bool:
+        raise ConfigError(f"reuse must be true or false, got {asked['reuse']!r:.80}")
     if asked.get("patch", "auto") not in ("auto", "none"):
         raise ConfigError(f'patch must be "auto" or "none", got {asked["patch"]!r:.80}')
     if not isinstance(asked.get("chunks", []), list):

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from kamera.engines.vllm.fill import ENDPOINT_PLUGIN
-from kamera.engines.vllm.serve_plan import ServeOptions, ServePlan, serve_plan
+from kamera.engines.vllm.serve_plan import ServeOptions, ServePlan, option_value, serve_plan
 from kamera.engines.vllm.served_config import checked
 from kamera.engines.vllm.version import check_version
 from kamera.errors import ConfigError
@@ -134,8 +134,4 @@ def _run(arguments: list[str]) -> None:
 
 def revision_of(extra: tuple[str, ...]) -> str | None:
     """The `--revision` among vLLM's options."""
-    for i, arg in enumerate(extra):
-        name, has_value, value = arg.partition("=")
-        if name == "--revision":
-            return value if has_value else (extra[i + 1] if i + 1 < len(extra) else None)
-    return None
+    return option_value(extra, "--revision")

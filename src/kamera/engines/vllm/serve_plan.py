@@ -30,6 +30,13 @@ OURS = {
 SECRETS = ("--api-key", "--hf-token")
 """Options of vLLM's whose values aren't shown."""
 
+IDLE = {
+    "--kv-cache-dtype": ("auto",),
+    "--pipeline-parallel-size": ("1",),
+    "--decode-context-parallel-size": ("1",),
+}
+"""vLLM options with which the connector serves nothing, and the values with which it does."""
+
 CPU_MLA_COMPILATION = {"custom_ops": ["all", "-rotary_embedding"]}
 """vLLM 0.32's compiled rotary operator on CPU reads MLA's k_pe with the wrong stride; torch's doesn't."""
 
@@ -86,6 +93,7 @@ def serve_plan(
     for name in given:
         if name in OURS:
             raise ConfigError(f"{name} can't be given to vLLM here: {OURS[name]}")
+    _check_served(options.extra)
     fills = options.settings.fill != "off"
     arguments = [options.model, "--host", options.host, "--port", str(options.port)]
     arguments += ["--kv-transfer-config", json.dumps(transfer_config(options.settings))]
@@ -100,6 +108,17 @@ def serve_plan(
         environment,
         (*_notes(options, verdict), *(("chosen", r) for r in reasons)),
     )
+
+
+def _check_served(extra: tuple[str, ...]) -> None:
+    """Refuse what would leave every request to vLLM, and solo requests that nobody keeps."""
+    for name, served in IDLE.items():
+        value = option_value(extra, name)
+        if value is not None and value not in served:
+            raise ConfigError(
+                f"{name} {value} can't be served with Kamera: expected {' or '.join(served)}; every request "
+                "would be left to vLLM. Use vllm serve without the plug-in"
+            )
 
 
 def transfer_config(settings: ConnectorSettings) -> dict[str, object]:
@@ -141,6 +160,10 @@ def _notes(options: ServeOptions, verdict: Verdict) -> list[tuple[str, str]]:
     tenant = "" if settings.tenant is None else f", tenant {settings.tenant}"
     notes.append(("store", f"{kept}{tenant}"))
     notes.append(("fill", _fill(settings)))
+    slides = "chunks keep what they absorbed of those that left: cheap and approximate"
+    if not settings.keep_survivors:
+        slides = "chunks whose head antecedents left are prefilled again"
+    notes.append(("slides", f"{slides} (--keep-survivors / --no-keep-survivors)"))
     if options.host in _LOOPBACK:
         notes.append(("address", f"http://{options.host}:{options.port}, this machine alone"))
     else:
@@ -188,3 +211,12 @@ def option_names(extra: tuple[str, ...]) -> list[str]:
         for arg in extra
         if arg.startswith("--")
     ]
+
+
+def option_value(extra: tuple[str, ...], option: str) -> str | None:
+    """What an option among vLLM's arguments was given; None if it wasn't."""
+    for i, arg in enumerate(extra):
+        name, has_value, value = arg.partition("=")
+        if name.replace("_", "-") == option:
+            return value if has_value else (extra[i + 1] if i + 1 < len(extra) else None)
+    return None
