@@ -156,6 +156,44 @@ def test_the_oracle_takes_the_largest_deficits(bench: Workbench, window: Any) ->
     assert int(rows.sum()) == layout.budget(Share(0.3))
 
 
+def test_a_deficit_norm_is_what_a_token_misses_where_it_stands(
+    bench: Workbench, window: Any
+) -> None:
+    """Measured on placed KV, which a rotation leaves as long as it was."""
+    request = window("cab")
+    layout, true = laid_out(bench, request), bench.full(request.cached).kv
+    wanted = torch.zeros(layout.num_tokens)
+    for name, tensor in true.tensors.items():
+        missing = (tensor - layout.blind.tensors[name]).flatten(2).norm(dim=-1)
+        for chunk, (start, end) in list(zip(layout.chunks, layout.spans, strict=True))[1:]:
+            own = bench.canonical(chunk).tensors[name].flatten(1).norm(dim=1, keepdim=True)
+            wanted[start:end] += (missing[:, start:end] / own).square().sum(0)
+    assert deficit_norms(bench, layout).allclose(wanted.sqrt(), rtol=1e-3)
+
+
+def test_the_query_oracle_takes_what_the_question_attends_to(bench: Workbench, window: Any) -> None:
+    """Against the attention of a run over the whole window and the question."""
+    request = window("cab")
+    layout, chunks = laid_out(bench, request), [*request.cached, request.tail]
+    mass, num_tokens = torch.zeros(layout.num_tokens), layout.num_tokens
+    total = num_tokens + request.tail.num_tokens
+
+    def look(_: int, weights: torch.Tensor) -> None:
+        mass.add_(weights[:, num_tokens:, :num_tokens].sum((0, 1)))
+
+    bench.open.recompute(
+        chunks,
+        bench.vision(chunks),
+        bench.full(chunks).kv,
+        torch.ones(total, dtype=torch.bool),
+        lambda layer, fresh, held: torch.ones(total, dtype=torch.bool),
+        observe=look,
+    )
+    rows = QueryOracle(bench, Share(0.3)).choose(layout).rows
+    others = layout.behind & ~rows
+    assert float(mass[rows].min()) >= float(mass[others].max()) * (1 - 1e-4)
+
+
 def test_the_query_oracle_knows_the_question(
     bench: Workbench, window: Any, engine: HFEngine
 ) -> None:
