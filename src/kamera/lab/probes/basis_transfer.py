@@ -1,5 +1,6 @@
-"""Are the directions of Δ the model's own? A basis learned on some items or tasks, tried on others
-(paper section 4).
+"""Are the directions of Δ the model's own? A basis learned on some items or tasks, tried on others.
+
+Paper section 4.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ OWN = "own"
 
 @dataclass(frozen=True)
 class BasisTransfer:
-    """Keys are (learned on, tested on); `own` is the item's own SVD at the same rank.
+    """Learned on -> tested on -> figure; learned on `own` is the item's own SVD at the same rank.
 
     Attributes:
         energy: share of ‖Δ‖² of the tested items that lies in the basis; layers and channels added up.
@@ -33,8 +34,8 @@ class BasisTransfer:
         n: tested on -> items.
     """
 
-    energy: dict[tuple[str, str], float]
-    eta: dict[tuple[str, str], float | None]
+    energy: dict[str, dict[str, float]]
+    eta: dict[str, dict[str, float | None]]
     rank: int
     n: dict[str, int]
 
@@ -54,12 +55,12 @@ def probe_basis_transfer(
 ) -> BasisTransfer:
     """Every basis on every set of cases. The bases have one rank; the cases aren't those they come from."""
     rank = next(iter(next(iter(bases.values())).values())).shape[1]
-    energy: dict[tuple[str, str], float] = {}
-    etas: dict[tuple[str, str], float | None] = {}
+    energy: dict[str, dict[str, float]] = {key: {} for key in (*bases, OWN)}
+    etas: dict[str, dict[str, float | None]] = {key: {} for key in energy}
     num: dict[str, int] = {}
     for name, cases in tested.items():
         blind: list[float] = []
-        found: dict[str, list[tuple[float, float, float]]] = {key: [] for key in (*bases, OWN)}
+        found: dict[str, list[tuple[float, float, float]]] = {key: [] for key in energy}
         for case in cases:
             delta, reference = case.delta(), case.reference()
             blind.append(kl(case.with_patch(None), reference))
@@ -70,8 +71,8 @@ def probe_basis_transfer(
                 found[key].append((kl(case.with_patch(patch), reference), kept, whole))
         num[name] = len(blind)
         for key, rows in found.items():
-            energy[key, name] = _sum(rows, 1) / _sum(rows, 2)
-            etas[key, name] = eta([row[0] for row in rows], blind)
+            energy[key][name] = _sum(rows, 1) / _sum(rows, 2)
+            etas[key][name] = eta([row[0] for row in rows], blind)
     return BasisTransfer(energy, etas, rank, num)
 
 

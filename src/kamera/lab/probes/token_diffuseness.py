@@ -32,7 +32,8 @@ class TokenDiffuseness:
         share_for_90: the smallest share of the tokens that holds 90 % of ‖Δ‖².
         oracle_eta: by p, η when the top p have re-prefill's KV and the rest is blind: an upper bound on what
             recomputing them gives, for recomputed tokens still read blind ones.
-        first_eta: η when the first k tokens have re-prefill's KV, by k.
+        first: k.
+        first_eta: by k, η when the first k tokens have re-prefill's KV.
         n: cases.
     """
 
@@ -40,7 +41,8 @@ class TokenDiffuseness:
     energy: tuple[float, ...]
     share_for_90: float
     oracle_eta: tuple[float | None, ...]
-    first_eta: dict[int, float | None]
+    first: tuple[int, ...]
+    first_eta: tuple[float | None, ...]
     n: int
 
 
@@ -67,7 +69,8 @@ def probe_token_diffuseness(
         tuple(torch.tensor(energy).mean(0).tolist()),
         sum(needed) / len(needed),
         tuple(eta(by_share[p], blind) for p in shares),
-        {k: eta(by_first[k], blind) for k in first},
+        tuple(first),
+        tuple(eta(by_first[k], blind) for k in first),
         len(blind),
     )
 
