@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import kamera
 from kamera.engines.vllm.families import FAMILIES
 from kamera.errors import ConfigError, UnsupportedModelError
 from kamera.support import Verdict, examine, read_config
@@ -26,8 +25,8 @@ def checked(model: str, revision: str | None = None) -> Verdict:
         raise ConfigError(f"Invalid model {model}: expected the checkpoint's folder, got a file")
     if not Path(model).exists() and not _is_hub_name(model):
         raise ConfigError(
-            f"No folder {model}: expected a checkpoint's folder, owner/name on the hub, or one of the "
-            f"packaged models {', '.join(kamera.packaged_models())}"
+            f"No folder {model}: expected a checkpoint's folder, owner/name on the hub, or the name of a "
+            "packaged model, as nano-gqa"
         )
     verdict = examine(_config(model, revision))
     hint = "vLLM alone may serve it: vllm serve"
