@@ -43,6 +43,17 @@ class ImageFile(Picture):
         return open_image(self.path)
 
 
+@dataclass(frozen=True, eq=False)
+class LoadedImage(Picture):
+    """An image that somebody else has opened."""
+
+    image: Image.Image
+
+    def open(self) -> Image.Image:
+        """The image."""
+        return self.image
+
+
 @dataclass(frozen=True)
 class ImageBytes(Picture):
     """An encoded image inside a row. `place` names it in messages."""
