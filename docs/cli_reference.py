@@ -1,5 +1,6 @@
 """Writes docs/cli.md from the commands' own options and help texts: `nox -s cli_page`. A test compares."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,20 @@ def page() -> str:
 
     root: Any = get_command(app)
     parts = [INTRODUCTION, _section("kamera", root, "kamera [OPTIONS] COMMAND")]
-    for name in sorted(root.commands):
-        command = root.commands[name]
+    for name, command in sorted(_commands(root)):
         arguments = [p for p in command.params if p.param_type_name == "argument"]
         usage = " ".join([f"kamera {name}", "[OPTIONS]", *(_metavar(a) for a in arguments)])
         parts.append(_section(f"kamera {name}", command, usage))
     return "\n".join(parts)
+
+
+def _commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Full name and command, those of the groups in it too."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
 
 
 def _section(title: str, command: Any, usage: str) -> str:

@@ -8,6 +8,7 @@ import kamera
 from kamera.cli.compile import compile_
 from kamera.cli.demo import demo
 from kamera.cli.doctor import doctor
+from kamera.cli.lab import lab
 from kamera.cli.replay import replay
 from kamera.cli.serve import serve
 
@@ -23,6 +24,7 @@ app.command()(demo)
 app.command()(doctor)
 app.command()(serve)
 app.command("compile")(compile_)
+app.add_typer(lab)
 
 
 def _print_version(wanted: bool) -> bool:

@@ -1,0 +1,57 @@
+"""The lab's report: one JSON file with a section for each run."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from kamera.errors import ConfigError
+
+VERSION = 1
+_PLAIN_LIST = re.compile(r"\[\s[^\[\]{}]*\]")
+"""A list that holds no other: a series, which is written on one line."""
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """What the file holds; an empty report where there is none.
+
+    Raises:
+        ConfigError: it can't be read, isn't a report of the lab, or is one of another version.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {"version": VERSION}
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"Can't read {path}: expected a report of the lab, got: {error}"
+        ) from error
+    version = found.get("version") if isinstance(found, dict) else None
+    if version != VERSION:
+        raise ConfigError(
+            f"Can't use {path}: expected a report of the lab, version {VERSION}, got version {version!r}; "
+            "move it away or name another file"
+        )
+    return dict(found)
+
+
+def write_section(path: Path, name: str, section: dict[str, Any]) -> None:
+    """Put one run's section into the report; the others stay as they are.
+
+    Raises:
+        ConfigError: as `read_report`, or the file can't be written.
+    """
+    report = {**read_report(path), name: section}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dumps(report), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"Can't write {path}: expected a file, got: {error}") from error
+
+
+def dumps(report: dict[str, Any]) -> str:
+    """Indented JSON with every series on one line."""
+    text = json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False)
+    return _PLAIN_LIST.sub(lambda found: " ".join(found[0].split()), text) + "\n"
