@@ -16,6 +16,39 @@ def show_binding(section: dict[str, Any]) -> None:
     console.print(_paired(section["models"]))
 
 
+def show_probes(section: dict[str, Any]) -> None:
+    """One column a model; channels stand side by side, in the model's order."""
+    models = section["models"]
+    title = f"{section['task']}: means over {section['n']} test items"
+    table = _table(title, ("probe",), tuple(models))
+    columns = [_probes(model["probes"]) for model in models.values()]
+    for label in columns[0]:
+        table.add_row(label, *(column.get(label, "-") for column in columns))
+    Console().print(table)
+
+
+def _probes(probes: dict[str, Any]) -> dict[str, str]:
+    sweep, tokens = probes["rank_sweep"], probes["token_diffuseness"]
+    selectors = probes["selector_recall"]
+    at = tokens["shares"].index(0.5)
+    return {
+        "functional rank": str(sweep["functional_rank"]),
+        "e90 / tokens of B": _channels(probes["energy"], "e90_share"),
+        "‖Δ‖ deep over shallow": _channels(probes["depth_profile"], "deep_over_shallow"),
+        "tokens for 90 % of Δ": _number(tokens["share_for_90"]),
+        "η of the top half": _number(tokens["oracle_eta"][at]),
+        **{f"recall {name}": _number(value) for name, value in selectors["recall"].items()},
+        "recall random": _number(selectors["random"]),
+    }
+
+
+def _channels(figures: dict[str, Any], key: str) -> str:
+    """One figure for each channel."""
+    return " / ".join(
+        "-" if got[key] is None else format(got[key], ".2g") for got in figures.values()
+    )
+
+
 def _table(title: str, first: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in first:
@@ -50,7 +83,7 @@ def _paired(models: dict[str, dict[str, Any]]) -> Table:
             shown = (
                 ("-", "-", "-")
                 if eta is None
-                else (_number(eta["value"]), _interval(eta), f"{eta['p_value']:.0e}")
+                else (_number(eta["value"]), _interval(eta), f"{eta['p_value']:.1g}")
             )
             table.add_row(name, f"m = {pair['rank']}", pair["other"] or "none so small", *shown)
     return table

@@ -9,8 +9,6 @@ from typing import Any
 
 from kamera.arms import ROWS, Arm, Workbench
 from kamera.engines.hf import HFEngine
-from kamera.errors import ConfigError
-from kamera.lab.environment import environment
 from kamera.lab.evaluation import (
     Progress,
     Tally,
@@ -19,7 +17,7 @@ from kamera.lab.evaluation import (
     compare_arms,
     with_intervals,
 )
-from kamera.lab.runs.commit import source_commit
+from kamera.lab.runs.section import begin
 from kamera.lab.tasks import TASKS
 
 TASK = "binding"
@@ -52,24 +50,12 @@ def run_binding(
     Raises:
         ConfigError: fewer than one item, or two folders of one name.
     """
-    if num_items < 1:
-        raise ConfigError(f"Invalid number of items: expected at least 1, got {num_items}")
-    names = [folder.name for folder in models]
-    if len(set(names)) != len(names):
-        raise ConfigError(f"Invalid models: expected folders of different names, got {names}")
-    return {
-        "command": command,
-        "task": TASK,
-        "n": num_items,
-        "num_learned": NUM_LEARNED,
-        "seed": seed,
-        "commit": source_commit().json(),
-        "environment": environment(),
-        "models": {
-            folder.name: _model(folder, num_items, seed, make or arms_by_kind, progress)
-            for folder in models
-        },
+    section = begin(models, num_items, command=command, task=TASK, seed=seed)
+    found = {
+        folder.name: _model(folder, num_items, seed, make or arms_by_kind, progress)
+        for folder in models
     }
+    return {**section, "num_learned": NUM_LEARNED, "models": found}
 
 
 def arms_by_kind(bench: Workbench) -> dict[str, list[Arm]]:
