@@ -17,6 +17,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: nano models lose 
 
 # `make test-vllm` runs these in vLLM's own environment, and nothing else there.
 collect_ignore = [] if find_spec("vllm") else ["vllm_live"]
+if not find_spec("lmms_eval"):  # an environment of its own too: docs/lab/benchmarks.md
+    collect_ignore.append("lab/benchmarks/test_lmms_eval.py")
 
 Picture = Callable[..., "Image"]
 

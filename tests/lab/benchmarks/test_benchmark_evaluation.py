@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmark_files import BLUE, RED, png, write_film, write_lines, write_parquet
 from PIL import Image
-from published import BLUE, RED, png, write_film, write_lines, write_parquet
 
 import kamera
 from kamera.arms import Arm, Blind, Kamera, Patched, PrefixCache, Reprefill, SharedBasis, Workbench

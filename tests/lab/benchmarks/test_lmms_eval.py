@@ -13,8 +13,6 @@ import kamera
 from kamera.errors import ConfigError
 from kamera.lab.tasks import TASKS
 
-pytest.importorskip("lmms_eval", reason="lmms-eval isn't installed: docs/lab/benchmarks.md")
-
 NUM_ITEMS = 6
 TASK = """\
 task: local_binding

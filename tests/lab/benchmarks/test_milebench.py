@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from published import GREEN, RED, color_of, save_picture, write_json
+from benchmark_files import GREEN, RED, color_of, save_picture, write_json
 
 from kamera.errors import ConfigError
 from kamera.lab.benchmarks import ImageFile, MileBench

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from published import BLUE, GREEN, RED, color_of, save_picture, write_lines
+from benchmark_files import BLUE, GREEN, RED, color_of, save_picture, write_lines
 
 from kamera.errors import ConfigError
 from kamera.lab.benchmarks import ImageFile, MMNiah

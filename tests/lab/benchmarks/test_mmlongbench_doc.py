@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from published import BLUE, GREEN, RED, color_of, picture, write_json, write_parquet
+from benchmark_files import BLUE, GREEN, RED, color_of, picture, write_json, write_parquet
 
 from kamera.errors import ConfigError
 from kamera.lab.benchmarks import MMLongBenchDoc, PdfPage, Scored
