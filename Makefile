@@ -12,10 +12,11 @@ VLLM_INSTALLED := $(VLLM)/.installed
 NOX := $(PY) -m nox --non-interactive --error-on-missing-interpreters -s
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo conformance test test-vllm lint types layers docs bench check clean
+.PHONY: help setup demo lab conformance test test-vllm lint types layers docs bench check clean
 
 help:
 	@echo "make demo    blind reuse, patches and window operations on the packaged model -> build/demo"
+	@echo "make lab     every arm and the quick probes on the binding task, every packaged model -> build/lab.json"
 	@echo "make conformance  every model family against plain Transformers -> build/conformance.json"
 	@echo "make test    every test"
 	@echo "make test-vllm  live in vLLM on CPU, in an environment of its own -> build/vllm.json"
@@ -62,7 +63,7 @@ test-vllm: $(INSTALLED) $(VLLM_INSTALLED)
 	OMP_NUM_THREADS=1 $(PY) tests/vllm_live/write_reference.py build/vllm/reference
 	@$(VLLM)/bin/python -m pytest -W default -p no:cacheprovider tests/vllm_live
 
-conformance lint types layers docs bench check: $(INSTALLED)
+lab conformance lint types layers docs bench check: $(INSTALLED)
 	@$(NOX) $@
 
 clean:

@@ -116,6 +116,19 @@ def conformance(session: nox.Session) -> None:
 
 
 @nox.session
+def lab(session: nox.Session) -> None:
+    """Every run of the lab on every packaged model; writes build/lab.json."""
+    for run in ("binding", "probes"):
+        session.run(str(BIN / "kamera"), "lab", run, "--out", "build/lab", *session.posargs)
+
+
+@nox.session
+def lab_table(session: nox.Session) -> None:
+    """Put the figures of the last `make lab` into docs/lab/lab.json and docs/lab/binding.md."""
+    python(session, "docs/lab_table.py")
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Every benchmark; the last line of each is JSON."""
     scripts = sorted((ROOT / "benchmarks").glob("bench_*.py"))
