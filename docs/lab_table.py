@@ -37,6 +37,31 @@ of the items' KL; that of accuracy is McNemar's, exact. Tokens are whole, so tha
 bytes: the column beside it says by how much.
 """
 
+PROBES = """\
+Means over the items, without intervals or a verdict; two figures are of the two channels, K and V or the
+latent and the rotated key. [Probes](probes.md) says what each measures. Recall is of the half of B's tokens
+with the largest ‖Δ‖. Where the functional rank is 1, what is lost is thinner than in the paper, and its knee
+isn't tested.
+"""
+PROBE_ROWS: tuple[tuple[str, str, Any], ...] = (
+    ("functional rank", "knee at 8 to 16", lambda p: [p["rank_sweep"]["functional_rank"]]),
+    ("e90 / n_B", "at most 0.30", lambda p: [c["e90_share"] for c in p["energy"].values()]),
+    (
+        "‖Δ‖ relative to KV, deepest third over first third",
+        "0.08 to 0.49 with depth",
+        lambda p: [c["deep_over_shallow"] for c in p["depth_profile"].values()],
+    ),
+    ("share of the tokens that holds 90 % of ‖Δ‖²", "–", lambda p: [_tokens(p)["share_for_90"]]),
+    ("η of the top half of the tokens", "–", lambda p: [_at(_tokens(p), "oracle_eta", 0.5)]),
+    ("η of the top 15 %", "–", lambda p: [_at(_tokens(p), "oracle_eta", 0.15)]),
+    ("recall, attention to A, all layers", "0.70", lambda p: [_recall(p, "cross_mass")]),
+    ("recall, first tokens", "0.63", lambda p: [_recall(p, "position")]),
+    ("recall, key norm", "0.46", lambda p: [_recall(p, "key_norm")]),
+    ("recall, KV deviation in layer 1", "–", lambda p: [_recall(p, "kv_deviation")]),
+    ("recall, leverage", "–", lambda p: [_recall(p, "leverage")]),
+    ("recall, at random", "–", lambda p: [p["selector_recall"]["random"]]),
+)
+
 Section = dict[str, Any]
 
 
@@ -44,20 +69,27 @@ def page(report: dict[str, Any]) -> str:
     """The whole page."""
     section = report["binding"]
     parts = [INTRODUCTION, _made(section), _claims(section), _paired(section)]
+    parts += [_probes(report["probes"])]
     parts += [_arms(name, model) for name, model in section["models"].items()]
     return "\n".join(parts)
 
 
 def _made(section: Section) -> str:
+    """How the figures were made."""
     ran, commit = section["environment"], section["commit"]
     at = (commit["id"] or "unknown")[:12] + (", changed" if commit["changed"] else "")
     dtypes = ", ".join(sorted({model["dtype"] for model in section["models"].values()}))
+    learned = (
+        f"{section['num_learned']} train items for arms that learn; "
+        if "num_learned" in section
+        else ""
+    )
     seconds = sum(model["seconds"] for model in section["models"].values())
     return (
         f"`{section['command']}`: {section['n']} test items a model, {dtypes}, seed {section['seed']}, "
-        f"{section['num_learned']} train items for arms that learn; commit {at}; torch {ran['torch']}, "
+        f"{learned}commit {at}; torch {ran['torch']}, "
         f"Transformers {ran['transformers']}, {ran['machine']}, {ran['num_threads']} thread(s); "
-        f"{seconds / 60:.0f} minutes.\n"
+        f"{seconds / 60:.1f} minutes.\n"
     )
 
 
@@ -109,6 +141,32 @@ def _paired(section: Section) -> str:
             ]
             lines.append(f"{start}{' | '.join(cells)} |")
     return "\n".join([*lines, ""])
+
+
+def _probes(section: Section) -> str:
+    models = section["models"]
+    lines = ["## Probes of what is lost", "", PROBES, _made(section)]
+    lines += ["| | paper | " + " | ".join(f"`{name}`" for name in models) + " |"]
+    lines += ["| --- | --- |" + " ---: |" * len(models)]
+    for label, paper, figures in PROBE_ROWS:
+        cells = [
+            " / ".join("–" if f is None else f"{f:.2g}" for f in figures(model["probes"]))
+            for model in models.values()
+        ]
+        lines.append(f"| {label} | {paper} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _tokens(probes: Section) -> Section:
+    return probes["token_diffuseness"]
+
+
+def _at(tokens: Section, key: str, share: float) -> float | None:
+    return tokens[key][tokens["shares"].index(share)]
+
+
+def _recall(probes: Section, selector: str) -> float:
+    return probes["selector_recall"]["recall"][selector]
 
 
 def _arms(name: str, model: Section) -> str:

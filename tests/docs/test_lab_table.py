@@ -45,10 +45,11 @@ def test_the_page_shows_the_figures_that_were_kept(report: dict[str, Any]) -> No
 
 
 def test_every_packaged_model_was_measured_at_a_commit(report: dict[str, Any]) -> None:
-    section = report["binding"]
-    assert sorted(section["models"]) == kamera.packaged_models()
-    assert section["commit"]["id"]
-    assert section["commit"]["changed"] is False
+    for run in ("binding", "probes"):
+        section = report[run]
+        assert sorted(section["models"]) == kamera.packaged_models()
+        assert section["commit"]["id"]
+        assert section["commit"]["changed"] is False
 
 
 def test_the_intervals_are_those_of_the_kept_series(report: dict[str, Any]) -> None:
