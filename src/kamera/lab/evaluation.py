@@ -17,6 +17,7 @@ from kamera.arms import (
     Patched,
     PrefixCache,
     Reprefill,
+    Served,
     Workbench,
     compared_arms,
 )
@@ -94,19 +95,24 @@ def evaluate_task(
     return {name: figures(tally, tallies) for name, tally in tallies.items()}
 
 
+def second_sight(arm: Arm, request: ArmRequest) -> Served:
+    """A request under an arm that has seen it once: what it prepares ahead is prepared."""
+    arm.reset()
+    arm.prepare(request)
+    if isinstance(arm, Kamera | PrefixCache):  # the first sight, on which they learn
+        arm.serve(request)
+    if isinstance(arm, Kamera):  # the window is emptied, the store stays
+        arm.reset()
+    return arm.serve(request)
+
+
 def serve_item(
     arms: Sequence[Arm], request: ArmRequest, answer: int, tallies: dict[str, Tally]
 ) -> None:
     """One item under every arm, each at its second sight: what it prepares ahead is prepared."""
     reference: Tensor | None = None
     for arm in arms:
-        arm.reset()
-        arm.prepare(request)
-        if isinstance(arm, Kamera | PrefixCache):  # the first sight, on which they learn
-            arm.serve(request)
-        if isinstance(arm, Kamera):  # the window is emptied, the store stays
-            arm.reset()
-        served = arm.serve(request)
+        served = second_sight(arm, request)
         reference = served.logits if reference is None else reference
         tallies[arm.name].add(served.logits, reference, answer)
         tallies[arm.name].num_prefilled += served.num_prefilled

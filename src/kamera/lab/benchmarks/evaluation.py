@@ -14,7 +14,6 @@ from kamera.arms import (
     Arm,
     ArmRequest,
     Blind,
-    Kamera,
     Patched,
     PrefixCache,
     Reprefill,
@@ -25,6 +24,7 @@ from kamera.engines.hf import HFEngine
 from kamera.errors import ConfigError
 from kamera.lab.benchmarks.contract import Benchmark, BenchmarkItem, Scored
 from kamera.lab.benchmarks.window import Shown, followed_by, letter_ids, request_of
+from kamera.lab.evaluation import second_sight
 from kamera.lab.metrics import agreement, eta, flip_recover, kl
 from kamera.lab.metrics_paired import mean_interval
 
@@ -166,13 +166,7 @@ def _serve_item(
 ) -> None:
     reference: Tensor | None = None
     for arm in arms:
-        arm.reset()
-        arm.prepare(request)
-        if isinstance(arm, Kamera | PrefixCache):  # the first sight, on which they learn
-            arm.serve(request)
-        if isinstance(arm, Kamera):  # the window is emptied, the store stays
-            arm.reset()
-        served = arm.serve(request)
+        served = second_sight(arm, request)
         reference = served.logits if reference is None else reference
         if item.choices:
             likeliest = served.logits[letter_ids(engine, item)].argmax()
