@@ -1,0 +1,10 @@
+"""The paper's tables and figures, one file each, and what they share.
+
+reproduction   one table or figure: what the paper measured, how ours is made, what is judged
+claim          a figure of the paper and the rule that ours is held to
+figures        figures with their intervals
+chart          what is drawn
+subject        one model under measurement; what several take from it is measured once
+registry       all of them
+run            models and reproductions -> sections of the report
+"""

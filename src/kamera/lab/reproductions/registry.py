@@ -1,0 +1,24 @@
+"""All reproductions, in the paper's order."""
+
+from __future__ import annotations
+
+from kamera.errors import ConfigError
+from kamera.lab.reproductions import table6
+from kamera.lab.reproductions.reproduction import Reproduction
+
+REPRODUCTIONS: dict[str, Reproduction] = {
+    module.REPRODUCTION.name: module.REPRODUCTION for module in (table6,)
+}
+
+
+def reproduction(name: str) -> Reproduction:
+    """By its name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if name not in REPRODUCTIONS:
+        raise ConfigError(
+            f"Invalid reproduction {name!r}: expected one of {', '.join(REPRODUCTIONS)}"
+        )
+    return REPRODUCTIONS[name]
