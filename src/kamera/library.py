@@ -11,8 +11,9 @@ from torch import Tensor
 
 from kamera.channels import ChunkKV
 from kamera.chunk import Chunk
+from kamera.errors import ConfigError
 from kamera.identity import AntecedentKey, digest
-from kamera.patch import Factors, Patch, deficit, form_patch
+from kamera.patch import Patch, decode_patch, deficit, encode_patch, form_patch
 from kamera.planner import PatchKind, PatchRecord
 from kamera.store import Entry, EntryKey, Hit, Miss, MissReason, Store
 from kamera.store.entry import Attribute
@@ -52,14 +53,18 @@ class Library:
     def patch(self, chunk: Chunk, record: PatchRecord) -> Patch | Miss:
         """The patch that a record names."""
         key = self._patch_key(chunk, record.kind, record.antecedents, record.context)
-        found = self._get(key, chunk.num_tokens)
+        found = self._get(key)
         if isinstance(found, Miss):
             return found
-        tensors, attributes = self._here(found), found.entry.attributes
-        names = {name.split(".")[0] for name in tensors}
-        factors = {n: Factors(tensors[f"{n}.u"], tensors[f"{n}.vt"]) for n in sorted(names)}
         kind: Literal["exact", "orbit"] = "orbit" if record.kind == "orbit" else "exact"
-        return Patch(factors, str(attributes["antecedent"]), kind)
+        try:
+            patch = decode_patch(self._here(found), found.entry.attributes, kind)
+            tokens = {factors.num_tokens for factors in patch.factors.values()}
+            if tokens != {chunk.num_tokens}:
+                raise ConfigError(f"expected {chunk.num_tokens} tokens, got {sorted(tokens)}")
+        except ConfigError as error:
+            return self._count(key, Miss(MissReason.FOREIGN, str(error)))
+        return patch
 
     def keep_patch(
         self,
@@ -73,15 +78,12 @@ class Library:
         `context` names how these were made, when some of them were approximate: such a patch is found by
         that name alone.
         """
-        tensors = {}
-        for name, factors in patch.factors.items():
-            tensors[f"{name}.u"], tensors[f"{name}.vt"] = factors.u, factors.vt
+        tensors, described = encode_patch(patch)
         attributes: Attributes = {
-            "antecedent": patch.antecedent,
+            **described,
             "antecedents": list(antecedents),
             "context": context,
             "chunk": chunk.digest,
-            "kind": patch.kind,
             "rank": patch.rank,
         }
         kind: PatchKind = "orbit" if patch.kind == "orbit" else "served" if context else "exact"
@@ -166,10 +168,12 @@ class Library:
         found = self.store.get(key, model=self.model, tenant=self.tenant)
         if isinstance(found, Hit) and num_tokens is not None:
             found = _of_tokens(found, num_tokens)
-        if isinstance(found, Miss):
-            name = f"{key.kind}.{found.reason.value}"
-            self.misses[name] = self.misses.get(name, 0) + 1
-        return found
+        return self._count(key, found) if isinstance(found, Miss) else found
+
+    def _count(self, key: EntryKey, miss: Miss) -> Miss:
+        name = f"{key.kind}.{miss.reason.value}"
+        self.misses[name] = self.misses.get(name, 0) + 1
+        return miss
 
     def _put(self, key: EntryKey, tensors: dict[str, Tensor], attributes: Attributes) -> None:
         # A put that fails is counted by the store; the window goes on from what it holds.
@@ -179,7 +183,7 @@ class Library:
 
 def _of_tokens(hit: Hit, num_tokens: int) -> Hit | Miss:
     for name, tensor in hit.entry.tensors.items():
-        if not name.endswith(".vt") and (tensor.ndim < 2 or tensor.shape[1] != num_tokens):
+        if tensor.ndim < 2 or tensor.shape[1] != num_tokens:
             detail = f"{name} is {list(tensor.shape)}: expected {num_tokens} tokens in dimension 1"
             return Miss(MissReason.FOREIGN, detail)
     return hit

@@ -9,7 +9,7 @@ from kamera.arms.contract import ArmRequest
 from kamera.arms.placed_arm import Placed, PlacedArm
 from kamera.arms.workbench import Workbench
 from kamera.errors import ConfigError
-from kamera.patch import Factors, Patch, apply
+from kamera.patch import Patch, apply
 
 
 class DeepPatched(PlacedArm):
@@ -34,14 +34,13 @@ class DeepPatched(PlacedArm):
         patch = self.bench.patch(request.cached, index).truncate(self.rank)
         deep = deepest(patch, num_deep)
         kv = apply(canonical, deep, chunk.layout.at(start), self.bench.engine.spec)
-        return Placed(kv, patch.num_bytes * num_deep // canonical.num_layers if index else 0)
+        return Placed(kv, deep.num_bytes if index else 0)
 
 
 def deepest(patch: Patch, num_layers: int) -> Patch:
-    """The patch with zero factors in all but the last `num_layers` layers."""
-    found = {}
-    for name, factors in patch.factors.items():
-        u = factors.u.clone()
-        u[: len(u) - num_layers] = 0.0
-        found[name] = Factors(u, factors.vt)
-    return Patch(found, patch.antecedent, patch.kind)
+    """The patch with the last `num_layers` layers' directions alone; the others are of rank 0."""
+    ranks = {
+        name: [0] * (factors.num_layers - num_layers) + [factors.rank] * num_layers
+        for name, factors in patch.factors.items()
+    }
+    return patch.with_ranks(ranks)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from kamera.channels import ChunkKV
 from kamera.errors import ConfigError
-from kamera.patch.factors import Factors, Patch
+from kamera.patch.factors import AnyFactors, Factors, Patch
 from kamera.rope import Rope, relocate
 
 
@@ -46,12 +46,14 @@ def apply(
     return ChunkKV(tensors)
 
 
-def _add(base: Tensor, factors: Factors) -> Tensor:
+def _add(base: Tensor, factors: AnyFactors) -> Tensor:
     """base + u @ vt in float32 (float64 for a float64 base), in the shape of `base`."""
     dtype = torch.float64 if base.dtype == torch.float64 else torch.float32
     flat = base.to(dtype).flatten(2)
-    total = torch.baddbmm(flat, factors.u.to(dtype), factors.vt.to(dtype))
-    return total.view(base.shape)
+    if isinstance(factors, Factors):
+        return torch.baddbmm(flat, factors.u.to(dtype), factors.vt.to(dtype)).view(base.shape)
+    layers = zip(flat, factors.layers(dtype), strict=True)
+    return torch.stack([torch.addmm(layer, u, vt) for layer, (u, vt) in layers]).view(base.shape)
 
 
 def _check_fits(canonical: ChunkKV, patch: Patch) -> None:
@@ -62,14 +64,14 @@ def _check_fits(canonical: ChunkKV, patch: Patch) -> None:
         )
     for name, factors in patch.factors.items():
         layers, tokens, heads, dim = canonical.tensors[name].shape
-        got = [*factors.u.shape[:2], factors.vt.shape[2]]
+        got = [factors.num_layers, factors.num_tokens, factors.num_features]
         if got != [layers, tokens, heads * dim]:
             raise ConfigError(
                 f"Invalid shape of patch {name}: expected [L={layers}, T={tokens}, "
                 f"F={heads * dim}], got {got}; the patch is of another chunk or model"
             )
-        if factors.u.device != canonical.tensors[name].device:
+        if factors.device != canonical.tensors[name].device:
             raise ConfigError(
                 f"Invalid device of patch {name}: expected {canonical.tensors[name].device}, "
-                f"got {factors.u.device}"
+                f"got {factors.device}"
             )
