@@ -365,7 +365,7 @@ def test_a_video_is_never_part_of_a_text_chunk(kamera):
 
 
 def test_a_request_has_a_bounded_number_of_chunks(monkeypatch):
-    monkeypatch.setattr("kamera.engines.vllm.scheduler.MAX_CHUNKS", 3)
+    monkeypatch.setattr("kamera.engines.vllm.request_reader.MAX_CHUNKS", 3)
     engine = Engine()
     request = Request("many", list(range(100)), [], kamera={"chunks": [1] * 50})
     assert engine.scheduler._track(request).num_chunks == 3

@@ -1,8 +1,8 @@
-"""Look at attention weights: the models' own layers, with an attention function that shows them."""
+"""Look at attention: the models' own layers, with an attention function that shows what it computes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,10 +14,15 @@ from kamera.engines.hf.backbone import Backbone
 
 NAME = "kamera_observed"
 
+Look = Callable[[int, Tensor, Tensor, Tensor], None]
+"""Called with (layer, scores [Q, R, T] with the mask added, weights [Q, R, T], values [Q, T, D]): scores and
+values in the model's dtype, weights in float32.
+"""
+
 
 @contextmanager
-def observed(backbone: Backbone, observe: Observe) -> Iterator[None]:
-    """Inside, each layer calls `observe(layer, weights)` with float32 [Q, R, T] after its softmax.
+def attention_shown(backbone: Backbone, look: Look) -> Iterator[None]:
+    """Inside, each layer calls `look` behind its softmax.
 
     The layers must be given a 4-D mask: none is made for this function. The towers aren't touched.
     """
@@ -36,7 +41,7 @@ def observed(backbone: Backbone, observe: Observe) -> Iterator[None]:
         keys, values = (t.repeat_interleave(share, dim=1) for t in (key, value))
         scores = query @ keys.transpose(-1, -2) * scaling + attention_mask
         weights = torch.softmax(scores, dim=-1, dtype=torch.float32)
-        observe(module.layer_idx, weights[0])
+        look(module.layer_idx, scores[0], weights[0], values[0])
         out = weights.to(values.dtype) @ values
         return out.transpose(1, 2).contiguous(), weights
 
@@ -51,3 +56,10 @@ def observed(backbone: Backbone, observe: Observe) -> Iterator[None]:
     finally:
         for config, name in zip(configs, before, strict=True):
             config._attn_implementation = name
+
+
+@contextmanager
+def observed(backbone: Backbone, observe: Observe) -> Iterator[None]:
+    """`attention_shown` for the weights alone: `observe(layer, weights)`."""
+    with attention_shown(backbone, lambda layer, _, weights, __: observe(layer, weights)):
+        yield

@@ -16,7 +16,7 @@ basis_transfer  are its directions the model's own?
 modality_scope  where does the effect live?
 
 case            one window with the chunk that is looked at: what all of these take
-attention_parts, cross_attention   what a layer's attention is given; B's attention to A
+cross_attention B's attention to A
 motion          block matching between two frames
 paper           what the paper measured
 """

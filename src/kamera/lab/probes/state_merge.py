@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from kamera.lab.probes.attention_parts import parts_shown
+from kamera.engines.hf.attention import attention_shown
 from kamera.lab.probes.case import Case
 
 
@@ -39,7 +39,7 @@ def probe_state_merge(case: Case) -> StateMerge:
     rows = case.rows(num_window, num_window + case.tail.num_tokens)
     errors, worst, mass = [], 0.0, []
 
-    def look(_: int, scores: Tensor, values: Tensor) -> None:
+    def look(_: int, scores: Tensor, __: Tensor, values: Tensor) -> None:
         nonlocal worst
         scores, values = scores.float(), values.float()
         ends = [start, end, scores.shape[-1]]
@@ -54,7 +54,7 @@ def probe_state_merge(case: Case) -> StateMerge:
     chunks = [*case.chunks, case.tail]
     bench = case.bench
     vision, held = bench.vision(chunks), bench.full(chunks).kv  # before the layers are looked at
-    with parts_shown(case.engine.backbone, look):
+    with attention_shown(case.engine.backbone, look):
         bench.open.recompute(
             chunks,
             vision,
