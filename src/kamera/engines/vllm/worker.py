@@ -15,6 +15,7 @@ from kamera import patch as operator
 from kamera.channels import ChunkKV
 from kamera.engines.vllm.metadata import CaptureJob, Jobs, LoadJob, Owner, Piece
 from kamera.engines.vllm.pool import Pool
+from kamera.engines.vllm.quiet import Quiet
 from kamera.engines.vllm.settings import ConnectorSettings
 from kamera.engines.vllm.sums import Sums
 from kamera.engines.vllm.waiting import Conditioned, Waiting
@@ -31,7 +32,10 @@ MAX_LIBRARIES = 1024
 
 
 class WorkerHalf:
-    """One worker's. Loads run in one thread, forming in another; the engine's thread only copies."""
+    """One worker's. Loads run in one thread, forming in another; the engine's thread only copies.
+
+    Forming waits for a moment without steps, unless `fill` is `eager`: on few cores it would slow the next.
+    """
 
     def __init__(
         self, settings: ConnectorSettings, spec: Rope, pool: Pool, store: Store, shard: int
@@ -42,6 +46,7 @@ class WorkerHalf:
         self._lock = threading.Lock()
         self._loader = ThreadPoolExecutor(1, "kamera-load")
         self._former = ThreadPoolExecutor(1, "kamera-form")
+        self._quiet = Quiet()
         self._running: dict[str, tuple[LoadJob, Future[bool], float]] = {}
         self._failed_blocks: set[int] = set()
         self._failed: set[str] = set()
@@ -50,7 +55,8 @@ class WorkerHalf:
         self._libraries: dict[tuple[str, str | None], Library] = {}
 
     def start(self, jobs: Jobs) -> None:
-        """Begin this step's loads."""
+        """Begin this step, and its loads."""
+        self._quiet.begin_step()
         for job in jobs.loads:
             future = self._loader.submit(self._load, job)
             self._running[job.request] = (job, future, time.monotonic() + LOAD_DEADLINE_S)
@@ -59,6 +65,7 @@ class WorkerHalf:
 
     def capture(self, jobs: Jobs) -> None:
         """Copy the KV of this step's chunks, after the forward; what is made of it is made elsewhere."""
+        now = time.monotonic()
         for job in jobs.captures:
             if self._num_unformed_bytes >= self.settings.pending_bytes:
                 self._count("pending_dropped")  # forming doesn't keep up: copies would pile up
@@ -68,10 +75,13 @@ class WorkerHalf:
             kv = self.pool.read(self.pool.slots(job.blocks, job.begin, end))
             self._count("chunks_captured")
             self._count_unformed(kv.num_bytes)
-            self._former.submit(self._guarded, self._keep, job, kv, self._mark())
+            self._former.submit(self._guarded, self._keep, job, kv, self._mark(), now)
 
     def finished(self) -> set[str]:
-        """Requests whose load is over since the last call; `failed_blocks` tells which weren't filled."""
+        """The step is over. Requests whose load is, too, since the last call; `failed_blocks` tells which
+        weren't filled.
+        """
+        self._quiet.end_step()
         now = time.monotonic()
         for _, future, deadline in self._running.values():
             if now > deadline:
@@ -103,11 +113,14 @@ class WorkerHalf:
 
     def settle(self) -> None:
         """Wait until all that was begun is done. For tests and at the end."""
+        self._quiet.stop()
         self._former.submit(lambda: None).result()
         self._loader.submit(lambda: None).result()
+        self._quiet.resume()
 
     def close(self) -> None:
         """End the threads, what is begun first."""
+        self._quiet.stop()
         self._loader.shutdown()
         self._former.shutdown()
 
@@ -186,9 +199,12 @@ class WorkerHalf:
         job: CaptureJob,
         kv: ChunkKV,
         copied: torch.cuda.Event | None,
+        captured: float,
     ) -> None:
         """Keeping is a courtesy: what goes wrong there is said and counted, and harms no request."""
         try:
+            if self.settings.fill != "eager":
+                self._quiet.wait(captured)
             if copied is not None:
                 copied.synchronize()
             work(job, kv)
