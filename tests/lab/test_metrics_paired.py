@@ -13,6 +13,7 @@ from kamera.lab.metrics_paired import (
     eta_interval,
     flip_recover_interval,
     mean_interval,
+    median_interval,
 )
 
 
@@ -123,3 +124,14 @@ def test_intervals_are_the_same_every_time() -> None:
     assert mean_interval(values) == mean_interval(values)
     assert mean_interval(values).json().keys() == {"value", "low", "high", "n"}
     assert metrics_paired.CONFIDENCE == 0.95
+
+
+def test_the_interval_of_a_median_covers_it_and_one_far_item_moves_neither() -> None:
+    values = draw(8, 41)
+    found, with_far = median_interval(values), median_interval([*values[:-1], 1e9])
+    assert found.value == sorted(values)[20]
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= found.value <= found.high
+    assert with_far.high is not None
+    assert with_far.high < 1e3

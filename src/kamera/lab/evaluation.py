@@ -22,6 +22,7 @@ from kamera.arms import (
     compared_arms,
 )
 from kamera.engines.hf import HFEngine
+from kamera.errors import ConfigError
 from kamera.lab.metrics import agreement, eta, flip_recover, kl
 from kamera.lab.metrics_paired import (
     accuracy_difference,
@@ -65,10 +66,20 @@ def request_of(engine: HFEngine, item: Item) -> ArmRequest:
 
 
 def answer_id(engine: HFEngine, item: Item) -> int:
-    """The answer's token."""
-    ids = engine.text_chunk(item.answer).key.token_ids
-    assert len(ids) == 1, f"{item.answer!r} isn't one token of this tokenizer"
-    return ids[0]
+    """The answer's token.
+
+    Raises:
+        ConfigError: the model's tokenizer makes several tokens of one of the item's choices.
+    """
+    for choice in (item.answer, *item.choices):
+        ids = engine.text_chunk(choice).key.token_ids
+        if len(ids) != 1:
+            raise ConfigError(
+                f"Can't score {item.question!r} by its next token: {type(engine.tokenizer).__name__} of "
+                f"{engine.family.model_type} makes {len(ids)} tokens of the answer {choice!r}, expected 1. "
+                "Measure another task, or a model whose tokenizer keeps it whole."
+            )
+    return engine.text_chunk(item.answer).key.token_ids[0]
 
 
 def make_arms(session: Session, bench: Workbench) -> list[Arm]:

@@ -58,6 +58,11 @@ def mean_interval(values: Sequence[float]) -> Interval:
     return _bootstrap([values], lambda v, axis=-1: v.mean(axis))
 
 
+def median_interval(values: Sequence[float]) -> Interval:
+    """Of the median: a figure that a few items can't carry."""
+    return _bootstrap([values], lambda v, axis=-1: np.median(v, axis))
+
+
 def eta_interval(arm_kl: Sequence[float], blind_kl: Sequence[float]) -> Interval | None:
     """Of η = 1 - KL(arm) / KL(blind), the ratio of means. None where blind has no gap to close."""
     if sum(blind_kl) <= 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,48 @@ from kamera.channels import ChunkKV, concat
 from kamera.chunk import Chunk
 from kamera.engines.hf import HFEngine
 from kamera.lab.evaluation import Progress
-from kamera.lab.metrics import eta, flip_recover, kl
+from kamera.lab.metrics import agreement, eta, flip_recover, kl
+from kamera.lab.probes.energy import components_for, energy_curve
 from kamera.lab.probes.paper import ORBIT, RECALL, SURVIVOR, paper_figures
+from kamera.lab.probes.window_items import legends_and_item, rng, turned_over
 from kamera.lab.tasks import binding
-from kamera.lab.tasks.draw import any_item, legends
 from kamera.patch import Deficits, Patch, apply, deficit, form_patch, mean_deficit
+
+TURNOVERS = (0.0, 0.5, 1.0)
+
+
+@dataclass
+class Outcome:
+    """What the items gave under each arm, `reference` among the answers.
+
+    Attributes:
+        kls: arm -> KL to re-prefill of each item, nats.
+        answers: arm -> the token of each item.
+        deficits: of what was patched: a name -> one figure an item.
+    """
+
+    kls: dict[str, list[float]] = field(default_factory=dict)
+    answers: dict[str, list[int]] = field(default_factory=dict)
+    deficits: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, reference: Tensor, logits: dict[str, Tensor]) -> None:
+        """One item."""
+        self.answers.setdefault("reference", []).append(int(reference.argmax()))
+        for name, found in logits.items():
+            self.kls.setdefault(name, []).append(kl(found, reference))
+            self.answers.setdefault(name, []).append(int(found.argmax()))
+
+    def mean_kl(self, name: str) -> float:
+        """Over the items."""
+        return float(np.mean(self.kls[name]))
+
+    def eta(self, name: str, other: str = "blind") -> float | None:
+        """The share of `other`'s KL that an arm closes."""
+        return eta(self.kls[name], self.kls[other])
+
+    def flips(self, name: str) -> tuple[float | None, int]:
+        """Flip-recover, and the number of flips."""
+        return flip_recover(self.answers[name], self.answers["blind"], self.answers["reference"])
 
 
 @dataclass
@@ -34,9 +71,18 @@ class Probe:
     engine: HFEngine
     bench: Workbench
 
+    def frame(self) -> tuple[list[Chunk], Chunk]:
+        """The pinned prefix, where the template writes one, and the question."""
+        prefix, tail = self.engine.frame(binding.QUESTION)
+        return [] if prefix is None else [prefix], tail
+
     def chunks(self, frames: Sequence[Any]) -> list[Chunk]:
         """Frames as chunks."""
         return [self.engine.image_chunk(frame.image) for frame in frames]
+
+    def positions(self, window: Sequence[Chunk], index: int) -> Tensor:
+        """Of a chunk in its window."""
+        return window[index].layout.at(sum(chunk.extent for chunk in window[:index]))
 
     def reference(self, window: Sequence[Chunk], tail: Chunk) -> Tensor:
         """Re-prefill's logits."""
@@ -46,9 +92,17 @@ class Probe:
         self, window: Sequence[Chunk], index: int, patch: Patch | None
     ) -> ChunkKV:
         """The chunk from its canonical, at its place in `window`."""
-        start = sum(chunk.extent for chunk in window[:index])
         canonical = self.bench.canonical(window[index])
-        return apply(canonical, patch, window[index].layout.at(start), self.engine.spec)
+        return apply(canonical, patch, self.positions(window, index), self.engine.spec)
+
+    def under_patches(
+        self, window: Sequence[Chunk], index: int, patches: dict[str, Patch | None], tail: Chunk
+    ) -> dict[str, Tensor]:
+        """Logits with the chunk under each of these patches."""
+        return {
+            name: self.logits(window, {index: self.canonical_and_patch(window, index, patch)}, tail)
+            for name, patch in patches.items()
+        }
 
     def logits(self, window: Sequence[Chunk], swapped: dict[int, ChunkKV], tail: Chunk) -> Tensor:
         """The window as re-prefilled, but for the swapped chunks."""
@@ -57,46 +111,93 @@ class Probe:
         return self.engine.prefill([tail], {}, start=start, context=concat(placed)).logits
 
 
-def probe_orbit(
+def orbit_items(
     engine: HFEngine, num_items: int, *, rank: int = 16, progress: Progress | None = None
-) -> dict[str, Any]:
-    """K = 3 legend frames in front of the item; the patch of the tested ordering is held out."""
+) -> Outcome:
+    """`blind`, `exact` (the ordering's own patch), `transfer` (another ordering's), `orbit` (the others').
+
+    K = 3 legend frames in front of the item. `deficits` has `ordering`: ‖Δπ - Δid‖ / ‖Δid‖.
+    """
     probe = Probe(engine, Workbench(engine))
-    prefix, tail = engine.frame(binding.QUESTION)
-    assert prefix is not None
-    kls: dict[str, list[float]] = {"blind": [], "exact": [], "transfer": [], "orbit": []}
-    variation = []
-    for number, item in enumerate(_items(num_items, 3, 1)):
+    prefix, tail = probe.frame()
+    outcome = Outcome(deficits={"ordering": []})
+    for number, item in enumerate(legends_and_item(num_items, 3, 1)):
         *before, target = probe.chunks(item)
+        index = len(prefix) + len(before)
         deltas = {
-            order: probe.bench.delta([prefix, *(before[i] for i in order), target], 4)
+            order: probe.bench.delta([*prefix, *(before[i] for i in order), target], index)
             for order in itertools.permutations(range(3))
         }
-        tested = _rng(number).permutation(3)
+        tested = rng(number).permutation(3)
         order = (int(tested[0]), int(tested[1]), int(tested[2]))
-        window = [prefix, *(before[i] for i in order), target]
+        window = [*prefix, *(before[i] for i in order), target]
         others = [delta for other, delta in deltas.items() if other != order]
         identity = deltas[0, 1, 2] if order != (0, 1, 2) else deltas[1, 2, 0]
-        variation.append(_distance(deltas[order], identity))
+        outcome.deficits["ordering"].append(_distance(deltas[order], identity))
         patches = {
             "blind": None,
             "exact": form_patch(deltas[order], "tested", rank),
             "transfer": form_patch(identity, "identity", rank),
             "orbit": form_patch(mean_deficit(others), "others", rank, kind="orbit"),
         }
-        reference = probe.reference(window, tail)
-        for name, patch in patches.items():
-            kv = probe.canonical_and_patch(window, 4, patch)
-            kls[name].append(kl(probe.logits(window, {4: kv}, tail), reference))
+        outcome.add(
+            probe.reference(window, tail), probe.under_patches(window, index, patches, tail)
+        )
         _done(probe, progress, "orbit", number, num_items)
+    return outcome
+
+
+def probe_orbit(
+    engine: HFEngine, num_items: int, *, rank: int = 16, progress: Progress | None = None
+) -> dict[str, Any]:
+    """K = 3 legend frames in front of the item; the patch of the tested ordering is held out."""
+    found = orbit_items(engine, num_items, rank=rank, progress=progress)
     return {
-        **{f"eta_{name}": eta(kls[name], kls["blind"]) for name in ("exact", "transfer", "orbit")},
-        **{f"kl_{name}": float(np.mean(values)) for name, values in kls.items()},
-        "ordering_distance": float(np.mean(variation)),
+        **{f"eta_{name}": found.eta(name) for name in ("exact", "transfer", "orbit")},
+        **{f"kl_{name}": found.mean_kl(name) for name in found.kls},
+        "ordering_distance": float(np.mean(found.deficits["ordering"])),
         "rank": rank,
         "n": num_items,
         "paper": paper_figures(ORBIT, engine.backbone),
     }
+
+
+def survivor_items(
+    engine: HFEngine,
+    num_items: int,
+    *,
+    rank: int = 16,
+    told_by: int = -1,
+    progress: Progress | None = None,
+) -> Outcome:
+    """The head legend leaves. What stays is `blind`, kept as it was conditioned (`keep`), or that with a
+    `removal` patch.
+
+    `told_by` says which legend has the item's color: the last stays, 0 leaves. `deficits` are of the
+    removal: `deep_over_shallow`, the relative ‖Δ‖ of the deepest third of the layers over that of the first
+    third, and `e90`, the components that hold 90 % of its energy, the mean over layers and channels.
+    """
+    probe = Probe(engine, Workbench(engine))
+    prefix, tail = probe.frame()
+    outcome = Outcome(deficits={"deep_over_shallow": [], "e90": []})
+    for number, item in enumerate(legends_and_item(num_items, 2, 2, told_by=told_by)):
+        first, second, target = probe.chunks(item)
+        long, short = [*prefix, first, second, target], [*prefix, second, target]
+        swaps: dict[str, dict[int, ChunkKV]] = {"blind": {}, "keep": {}, "removal": {}}
+        for place in (len(prefix), len(prefix) + 1):
+            kept = _unrotated(probe, long, place + 1)
+            positions = probe.positions(short, place)
+            delta = deficit(_unrotated(probe, short, place), kept)
+            removal = form_patch(delta, "removal", rank, kind="removal")
+            swaps["blind"][place] = probe.canonical_and_patch(short, place, None)
+            swaps["keep"][place] = kept.at(positions, engine.spec)
+            swaps["removal"][place] = apply(kept, removal, positions, engine.spec)
+        for name, value in _shape(delta, kept).items():
+            outcome.deficits[name].append(value)
+        logits = {name: probe.logits(short, swapped, tail) for name, swapped in swaps.items()}
+        outcome.add(probe.reference(short, tail), logits)
+        _done(probe, progress, "survivor", number, num_items)
+    return outcome
 
 
 def probe_survivor(
@@ -107,137 +208,86 @@ def probe_survivor(
     Twice: the item's color is in the legend that stays, and (`told_by_departed`) in the one that left,
     whose digit the survivor still holds.
     """
-    stays = _survivor(engine, _items(num_items, 2, 2), rank, progress)
-    left = _survivor(engine, _items(num_items, 2, 2, told_by=0), rank, progress)
-    told = ("kl_keep", "kl_blind", "eta_keep", "agreement_keep")
+    stays = survivor_items(engine, num_items, rank=rank, progress=progress)
+    left = survivor_items(engine, num_items, rank=rank, told_by=0, progress=progress)
     return {
-        **stays,
-        "told_by_departed": {name: left[name] for name in told},
+        "kl_keep": stays.mean_kl("keep"),
+        "kl_blind": stays.mean_kl("blind"),
+        "kl_removal": stays.mean_kl("removal"),
+        "eta_keep": stays.eta("keep"),
+        "eta_removal": stays.eta("removal", "keep"),
+        "agreement_keep": agreement(stays.answers["keep"], stays.answers["reference"]),
+        "told_by_departed": {
+            "kl_keep": left.mean_kl("keep"),
+            "kl_blind": left.mean_kl("blind"),
+            "eta_keep": left.eta("keep"),
+            "agreement_keep": agreement(left.answers["keep"], left.answers["reference"]),
+        },
         "rank": rank,
         "n": num_items,
         "paper": paper_figures(SURVIVOR, engine.backbone),
     }
 
 
-def _survivor(
-    engine: HFEngine, items: Sequence[list[Any]], rank: int, progress: Progress | None
-) -> dict[str, Any]:
+def recall_items(
+    engine: HFEngine, num_items: int, *, rank: int = 32, progress: Progress | None = None
+) -> dict[float, Outcome]:
+    """Turnover -> `blind`, `stale` (the patch as it was when the item left) and `fresh` (formed anew)."""
     probe = Probe(engine, Workbench(engine))
-    prefix, tail = engine.frame(binding.QUESTION)
-    assert prefix is not None
-    kls: dict[str, list[float]] = {"blind": [], "keep": [], "removal": []}
-    answers: dict[str, list[int]] = {"blind": [], "keep": [], "reference": []}
-    for number, item in enumerate(items):
-        first, second, target = probe.chunks(item)
-        long, short = [prefix, first, second, target], [prefix, second, target]
-        reference = probe.reference(short, tail)
-        swaps: dict[str, dict[int, ChunkKV]] = {"blind": {}, "keep": {}, "removal": {}}
-        for place in (1, 2):
-            kept = _unrotated(probe, long, place + 1)
-            start = sum(chunk.extent for chunk in short[:place])
-            positions = short[place].layout.at(start)
-            wanted = _unrotated(probe, short, place)
-            removal = form_patch(deficit(wanted, kept), "removal", rank, kind="removal")
-            swaps["blind"][place] = probe.canonical_and_patch(short, place, None)
-            swaps["keep"][place] = kept.at(positions, engine.spec)
-            swaps["removal"][place] = apply(kept, removal, positions, engine.spec)
-        for name, swapped in swaps.items():
-            logits = probe.logits(short, swapped, tail)
-            kls[name].append(kl(logits, reference))
-            if name in answers:
-                answers[name].append(int(logits.argmax()))
-        answers["reference"].append(int(reference.argmax()))
-        _done(probe, progress, "survivor", number, len(items))
-    same = np.mean(np.array(answers["keep"]) == np.array(answers["reference"]))
-    return {
-        "kl_keep": float(np.mean(kls["keep"])),
-        "kl_blind": float(np.mean(kls["blind"])),
-        "kl_removal": float(np.mean(kls["removal"])),
-        "eta_keep": eta(kls["keep"], kls["blind"]),
-        "eta_removal": eta(kls["removal"], kls["keep"]),
-        "agreement_keep": float(same),
-    }
+    prefix, tail = probe.frame()
+    outcomes = {turnover: Outcome() for turnover in TURNOVERS}
+    for number in range(num_items):
+        old, new, item = turned_over(number)
+        target = probe.chunks([item])[0]
+        history, fresh_frames = probe.chunks(old), probe.chunks(new)
+        index = len(prefix) + len(history)
+        stale = form_patch(probe.bench.delta([*prefix, *history, target], index), "old", rank)
+        for turnover, outcome in outcomes.items():
+            gone = round(turnover * len(history))
+            window = [*prefix, *history[gone:], *fresh_frames[:gone], target]
+            fresh = form_patch(probe.bench.delta(window, index), "new", rank)
+            patches = {"blind": None, "stale": stale, "fresh": fresh}
+            outcome.add(
+                probe.reference(window, tail), probe.under_patches(window, index, patches, tail)
+            )
+        _done(probe, progress, "recall", number, num_items)
+    return outcomes
 
 
 def probe_recall(
     engine: HFEngine, num_items: int, *, rank: int = 32, progress: Progress | None = None
 ) -> dict[str, Any]:
     """The item leaves, the window turns over, and it is back: its old patch against a fresh one."""
-    probe = Probe(engine, Workbench(engine))
-    prefix, tail = engine.frame(binding.QUESTION)
-    assert prefix is not None
-    turnovers = (0.0, 0.5, 1.0)
-    kls: dict[str, dict[float, list[float]]] = {
-        name: {t: [] for t in turnovers} for name in ("blind", "stale", "fresh")
-    }
-    answers: dict[str, list[int]] = {"blind": [], "stale": [], "fresh": [], "reference": []}
-    for number in range(num_items):
-        old, new, item = _turned_over(number)
-        target = probe.chunks([item])[0]
-        history, fresh_frames = probe.chunks(old), probe.chunks(new)
-        stale = form_patch(probe.bench.delta([prefix, *history, target], 3), "old", rank)
-        for turnover in turnovers:
-            gone = round(turnover * len(history))
-            window = [prefix, *history[gone:], *fresh_frames[:gone], target]
-            fresh = form_patch(probe.bench.delta(window, 3), "new", rank)
-            reference = probe.reference(window, tail)
-            for name, patch in (("blind", None), ("stale", stale), ("fresh", fresh)):
-                kv = probe.canonical_and_patch(window, 3, patch)
-                logits = probe.logits(window, {3: kv}, tail)
-                kls[name][turnover].append(kl(logits, reference))
-                if turnover == turnovers[-1]:
-                    answers[name].append(int(logits.argmax()))
-        answers["reference"].append(int(reference.argmax()))
-        _done(probe, progress, "recall", number, num_items)
-    blind, truth = answers["blind"], answers["reference"]
+    found = recall_items(engine, num_items, rank=rank, progress=progress)
+    last = found[TURNOVERS[-1]]
     return {
-        "turnover": list(turnovers),
-        "eta_stale": [eta(kls["stale"][t], kls["blind"][t]) for t in turnovers],
-        "eta_fresh": [eta(kls["fresh"][t], kls["blind"][t]) for t in turnovers],
-        "kl_blind": [float(np.mean(kls["blind"][t])) for t in turnovers],
-        "flip_recover_stale": flip_recover(answers["stale"], blind, truth)[0],
-        "flip_recover_fresh": flip_recover(answers["fresh"], blind, truth)[0],
-        "num_flips": flip_recover(answers["fresh"], blind, truth)[1],
+        "turnover": list(found),
+        "eta_stale": [outcome.eta("stale") for outcome in found.values()],
+        "eta_fresh": [outcome.eta("fresh") for outcome in found.values()],
+        "kl_blind": [outcome.mean_kl("blind") for outcome in found.values()],
+        "flip_recover_stale": last.flips("stale")[0],
+        "flip_recover_fresh": last.flips("fresh")[0],
+        "num_flips": last.flips("fresh")[1],
         "rank": rank,
         "n": num_items,
         "paper": paper_figures(RECALL, engine.backbone),
     }
 
 
-def _rng(number: int) -> np.random.Generator:
-    return np.random.default_rng([7, number])
-
-
-def _items(
-    num_items: int, num_frames: int, per_frame: int, *, told_by: int = -1
-) -> list[list[Any]]:
-    """Legend frames and an item whose color is in one of them, the last unless `told_by` says another."""
-    items = []
-    for number in range(num_items):
-        rng = _rng(number)
-        before = legends(rng, "test", num_frames=num_frames, num_entries=num_frames * per_frame)
-        colors = [tile.color for tile in before[told_by].tiles]
-        items.append([*before, any_item(rng, "test", colors)])
-    return items
-
-
-def _turned_over(number: int) -> tuple[list[Any], list[Any], Any]:
-    """Two old and two new legend frames; both give the item's color a digit, another one."""
-    rng = _rng(1000 + number)
-    while True:
-        old = legends(rng, "test", num_frames=2, num_entries=4)
-        new = legends(rng, "test", num_frames=2, num_entries=4)
-        now = {tile.color: tile.digit for tile in new[1].tiles}
-        was = {tile.color: tile.digit for tile in old[0].tiles}
-        both = [color for color in now if color in was and now[color] != was[color]]
-        if both:
-            return old, new, any_item(rng, "test", both)
-
-
 def _unrotated(probe: Probe, window: Sequence[Chunk], index: int) -> ChunkKV:
-    start = sum(chunk.extent for chunk in window[:index])
     placed = probe.bench.conditioned(window, index)
-    return placed.to_canonical(window[index].layout.at(start), probe.engine.spec, torch.float32)
+    return placed.to_canonical(probe.positions(window, index), probe.engine.spec, torch.float32)
+
+
+def _shape(delta: Deficits, base: ChunkKV) -> dict[str, float]:
+    """How deep and how thin a deficit is, the mean over the channels."""
+    ratios, ranks = [], []
+    for name, channel in delta.items():
+        sizes = channel.norm(dim=(1, 2)) / base.tensors[name].flatten(1).norm(dim=1)
+        third = max(1, len(sizes) // 3)
+        ratios.append(float(sizes[-third:].mean() / sizes[:third].mean()))
+        ranks.append(float(components_for(energy_curve(channel)).mean()))
+    return {"deep_over_shallow": float(np.mean(ratios)), "e90": float(np.mean(ranks))}
 
 
 def _distance(a: Deficits, b: Deficits) -> float:

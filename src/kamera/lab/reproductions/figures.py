@@ -9,10 +9,12 @@ from kamera.lab.evaluation import BLIND, REFERENCE, Tally
 from kamera.lab.metrics_paired import (
     Difference,
     Interval,
+    accuracy_difference,
     eta_difference,
     eta_interval,
     flip_recover_interval,
     mean_interval,
+    median_interval,
 )
 
 JsonFigure = dict[str, Any]
@@ -29,6 +31,11 @@ def mean_of(values: Sequence[float]) -> JsonFigure:
     return mean_interval(list(values)).json() if values else plain(None, 0)
 
 
+def median_of(values: Sequence[float]) -> JsonFigure:
+    """The median over items, bootstrap 95 %; no value without items."""
+    return median_interval(list(values)).json() if values else plain(None, 0)
+
+
 def eta_of(kls: Sequence[float], blind: Sequence[float]) -> JsonFigure:
     """η with its paired interval; no value where blind has no gap."""
     return _json(eta_interval(kls, blind), len(kls))
@@ -42,6 +49,23 @@ def flips_of(answers: Sequence[int], blind: Sequence[int], reference: Sequence[i
 def eta_gap_of(one: Sequence[float], other: Sequence[float], blind: Sequence[float]) -> JsonFigure:
     """η(one) - η(other), paired, with Wilcoxon's `p_value`."""
     return _json(eta_difference(one, other, blind), len(one))
+
+
+def accuracy_gap_of(one: Tally, other: Tally) -> JsonFigure:
+    """Accuracy(one) - accuracy(other), paired, with McNemar's exact `p_value`."""
+    return accuracy_difference(one.correct, other.correct).json()
+
+
+def agreement_of(tallies: dict[str, Tally], arm: str) -> JsonFigure:
+    """The share of the items on which the arm gives re-prefill's answer, right or wrong."""
+    answers = zip(tallies[arm].answers, tallies[REFERENCE].answers, strict=True)
+    return mean_of([float(ours == theirs) for ours, theirs in answers])
+
+
+def bytes_share_of(tallies: dict[str, Tally], arm: str) -> JsonFigure:
+    """What the arm keeps for a window alone over that window's KV; the sum over the items."""
+    whole = tallies[REFERENCE]
+    return plain(tallies[arm].num_bytes / whole.num_bytes, len(whole.kls))
 
 
 def arm_figures(tallies: dict[str, Tally], arm: str) -> dict[str, JsonFigure]:

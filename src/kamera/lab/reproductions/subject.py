@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from kamera.arms import Workbench
+from kamera.arms import Arm, Workbench
 from kamera.engines.hf import HFEngine
 from kamera.lab.evaluation import Progress, Tally, compare_arms
 from kamera.lab.probes.case import Case, cases_of
@@ -14,6 +15,8 @@ from kamera.lab.tasks import TASKS, Item
 
 NUM_LEARNED = 8
 """Train items that the arms which learn see."""
+MakeArms = Callable[[Workbench], Sequence[Arm]]
+"""A module's function: asked again with the same one, a subject doesn't measure again."""
 
 
 @dataclass
@@ -36,6 +39,7 @@ class Subject:
     text_model: Path | None = None
     progress: Progress | None = None
     _tallies: dict[str, dict[str, Tally]] = field(default_factory=dict)
+    _found: dict[object, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -67,6 +71,32 @@ class Subject:
                 progress=self._tell,
             )
         return self._tallies[task]
+
+    def some_tallies(
+        self, task: str, make: MakeArms, num_items: int | None = None
+    ) -> dict[str, Tally]:
+        """A task under these arms alone, `re-prefill` first and `blind` among them; measured once."""
+        count = num_items or self.num_items
+
+        def measure() -> dict[str, Tally]:
+            return compare_arms(
+                self.engine,
+                TASKS[task],
+                count,
+                make=make,
+                num_learned=NUM_LEARNED,
+                seed=self.seed,
+                progress=lambda name, done, total: self.tell(f"{name}, some arms", done, total),
+            )
+
+        found: dict[str, Tally] = self.once((task, make, count), measure)
+        return found
+
+    def once(self, key: object, measure: Callable[[], Any]) -> Any:
+        """What `measure` gives, from memory when `key` was measured before."""
+        if key not in self._found:
+            self._found[key] = measure()
+        return self._found[key]
 
     def _tell(self, task: str, done: int, total: int) -> None:
         self.tell(f"{task}, all arms", done, total)
