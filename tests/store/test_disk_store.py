@@ -63,7 +63,7 @@ def file_of(folder: Path, entry: Entry) -> Path:
 
 
 def temporaries(folder: Path) -> list[Path]:
-    return list((folder / "entries").glob("*/.tmp-*"))
+    return list((folder / "incoming").iterdir())
 
 
 def _script(body: str) -> str:

@@ -62,28 +62,71 @@ def forge(change: Callable[[dict[str, Any]], None], payload: bytes = PAYLOAD) ->
     return len(raw).to_bytes(8, "little") + raw + payload
 
 
-def test_golden_header() -> None:
-    text = (
+def golden_header(version: str, payload_digest: str, header_sha256: str) -> str:
+    return (
         '{"__metadata__":{"attributes":"{\\"antecedents\\":[\\"c\\",null],\\"rank\\":1}",'
-        '"format":"kamera-entry","format_version":"1",'
-        '"header_sha256":"a666197c7cc125af6f40ecdd0b4933c339e000e48fc71220f4bf7d0af5f14f45",'
-        f'"key":"{"b" * 64}","kind":"patch","model":"{MODEL}",'
-        '"payload_sha256":"e4e2ff7993cf036893f3c9de5b8fb2fb617d9f22ce7b8b49a2fa7e482b3d7eac",'
+        f'"format":"kamera-entry","format_version":"{version}",'
+        f'"header_sha256":"{header_sha256}",'
+        f'"key":"{"b" * 64}","kind":"patch","model":"{MODEL}",{payload_digest},'
         '"tenant":"\\"acme\\""},'
         '"mask":{"data_offsets":[8,9],"dtype":"BOOL","shape":[1]},'
         '"scale":{"data_offsets":[0,4],"dtype":"F32","shape":[]},'
         '"u":{"data_offsets":[4,8],"dtype":"BF16","shape":[1,2]}}'
+    )
+
+
+def test_golden_header() -> None:
+    text = golden_header(
+        "2",
+        '"payload_xxh3_128":"09439c128c8c06c64a5021fe0b42948f"',
+        "ba7adce9b6834fd855c9d8d41f4980f35abd63642c8ad9ef797a48b94e11e67a",
     )
     assert HEADER.decode().rstrip(" ") == text
     assert len(HEADER) % 8 == 0
     assert len(HEADER) - len(text) < 8
 
 
+def old_file() -> bytes:
+    """The same entry as version 1 wrote it, with a SHA-256 of the payload."""
+    text = golden_header(
+        "1",
+        '"payload_sha256":"e4e2ff7993cf036893f3c9de5b8fb2fb617d9f22ce7b8b49a2fa7e482b3d7eac"',
+        "a666197c7cc125af6f40ecdd0b4933c339e000e48fc71220f4bf7d0af5f14f45",
+    )
+    raw = text.ljust((len(text) + 7) // 8 * 8).encode()
+    return len(raw).to_bytes(8, "little") + raw + PAYLOAD
+
+
+def test_a_file_of_version_1_is_read_and_verified() -> None:
+    entry = read(old_file())
+    assert (entry.key, entry.model, entry.attributes) == (KEY, MODEL, ENTRY.attributes)
+    for name, tensor in ENTRY.tensors.items():
+        assert torch.equal(entry.tensors[name], tensor)
+    for position in range(len(old_file())):
+        data = bytearray(old_file())
+        data[position] ^= 1 << position % 8
+        with pytest.raises(EntryFormatError):
+            read(bytes(data))
+
+
+@pytest.mark.parametrize("field", ["payload_sha256", "payload_xxh3_128"])
+def test_a_version_with_the_others_digest_is_refused(field: str) -> None:
+    """Neither digest is taken in the other's place, and there are never two of them."""
+
+    def swap(header: dict[str, Any]) -> None:
+        header["__metadata__"]["format_version"] = "1" if field == "payload_xxh3_128" else "2"
+        header["__metadata__"][field] = header["__metadata__"].pop("payload_xxh3_128")
+
+    with pytest.raises(EntryFormatError) as caught:
+        read(forge(swap))
+    assert caught.value.reason is MissReason.CORRUPT
+
+
 def test_golden_payload() -> None:
     assert PAYLOAD.hex() == "0000003f" "803f00c0" "01"  # fmt: skip
     assert (
         hashlib.sha256(FILE).hexdigest()
-        == "e9ee1a03ee21016be6ca54dc952185ae35a3c7d97a076efed55d9bbfe11b9d76"
+        == "71d8253468914ee11f6d7b8475bbbe4300b64c9f1225b48d4865d794c6d643a7"
     )
 
 
@@ -195,7 +238,7 @@ HOSTILE: dict[str, tuple[bytes, MissReason]] = {
     "not JSON": (FILE[:8] + b"x" * (len(FILE) - 8), MissReason.CORRUPT),
     "plain safetensors": (safetensors.torch.save(ENTRY.tensors), MissReason.FOREIGN),
     "wrong magic": (forge(metadata(format="other-entry")), MissReason.FOREIGN),
-    "other version": (forge(metadata(format_version="2")), MissReason.FOREIGN),
+    "other version": (forge(metadata(format_version="3")), MissReason.FOREIGN),
     "another entry's file": (OTHER_ENTRY, MissReason.FOREIGN),
     "another kind": (forge(metadata(kind="canonical")), MissReason.FOREIGN),
     "unknown kind": (forge(metadata(kind="exact")), MissReason.CORRUPT),

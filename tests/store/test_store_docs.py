@@ -19,7 +19,8 @@ TEXT = (Path(__file__).parents[2] / "docs" / "file-format.md").read_text(encodin
         *DTYPE_NAMES.values(),
         *file_format._METADATA_FIELDS,
         file_format.FORMAT_NAME,
-        file_format.FORMAT_VERSION,
+        *file_format._PAYLOAD_DIGESTS,
+        *(name for name, _ in file_format._PAYLOAD_DIGESTS.values()),
     ],
 )
 def test_the_specification_names(word: str) -> None:

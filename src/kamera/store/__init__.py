@@ -6,7 +6,7 @@
     disk         DiskStore: one folder of safetensors files and an index that can be rebuilt
     tiered       TieredStore: memory over disk
     file_format  an entry as bytes
-    directory, index, owner, rebuild   the parts of the disk store
+    directory, index, owner, rebuild, uses   the parts of the disk store
 
 Files are data: safetensors and JSON. Nothing here can run code from a file.
 """
@@ -17,6 +17,7 @@ from kamera.store.contract import (
     Hit,
     Miss,
     MissReason,
+    Peek,
     Problem,
     PutReason,
     PutResult,
@@ -38,6 +39,7 @@ __all__ = [
     "MemoryStore",
     "Miss",
     "MissReason",
+    "Peek",
     "Problem",
     "PutReason",
     "PutResult",

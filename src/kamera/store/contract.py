@@ -22,6 +22,7 @@ replaces it.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -34,6 +35,7 @@ __all__ = [
     "Hit",
     "Miss",
     "MissReason",
+    "Peek",
     "Problem",
     "PutReason",
     "PutResult",
@@ -96,6 +98,21 @@ class Miss:
 
     def __bool__(self) -> bool:
         return False
+
+
+@dataclass(frozen=True)
+class Peek:
+    """What can be told of an entry without reading it.
+
+    Attributes:
+        num_bytes: about as much memory as a get takes.
+        version: another one once another entry has been put under the key, or it left and came back.
+        in_memory: whether a get reads no disk.
+    """
+
+    num_bytes: int
+    version: Hashable
+    in_memory: bool
 
 
 @dataclass(frozen=True)
@@ -171,6 +188,10 @@ class Store(ABC):
     @abstractmethod
     def contains(self, key: EntryKey) -> bool:
         """Whether an entry is listed under `key`. Neither verifies it nor counts as a use."""
+
+    @abstractmethod
+    def peek(self, key: EntryKey) -> Peek | None:
+        """What can be told of `key` unread; None if it isn't there. Doesn't count as a use."""
 
     @abstractmethod
     def pin(self, key: EntryKey) -> AbstractContextManager[bool]:

@@ -3,7 +3,7 @@
 DIR/                             mode 0700
   index.sqlite (-wal, -shm)      the index; can be rebuilt from the files
   entries/ab/KIND-DIGEST.safetensors
-  entries/ab/.tmp-PID-RANDOM     a write in progress; never read
+  incoming/PID-RANDOM            a write in progress; never read
   quarantine/NAME.REASON.NANOSECONDS
   owners/RANDOM.lock             held by each open store, for its pins
 """
@@ -23,7 +23,8 @@ from kamera.store.entry import EntryKey
 __all__ = ["Directory"]
 
 SUFFIX = ".safetensors"
-TEMPORARY = ".tmp-"
+OLD_TEMPORARY = ".tmp-"
+"""Where a write in progress lay beside the entries, in folders of index version 1."""
 STALE_S = 3600.0
 """A temporary file this old is from a writer that died."""
 
@@ -36,9 +37,11 @@ class Directory:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).absolute()
         self.entries = self.path / "entries"
+        self.incoming = self.path / "incoming"
         self.quarantined = self.path / "quarantine"
         self.owners = self.path / "owners"
         self.index = self.path / "index.sqlite"
+        self._prefix = f"{self.entries}{os.sep}"
         self._open()
 
     def _open(self) -> None:
@@ -53,7 +56,7 @@ class Directory:
                 f"owns, got {error}. Choose another one."
             ) from error
         with contextlib.suppress(OSError):  # a directory that is read-only serves what it has
-            for folder in (self.entries, self.quarantined, self.owners):
+            for folder in (self.entries, self.incoming, self.quarantined, self.owners):
                 folder.mkdir(mode=0o700, exist_ok=True)
 
     def _tighten(self, mode: int) -> None:
@@ -68,7 +71,12 @@ class Directory:
 
     def file_of(self, key: EntryKey) -> Path:
         """Where `key` lies, present or not."""
-        return self.entries / key.digest[:2] / f"{key}{SUFFIX}"
+        return Path(self.name_of(key))
+
+    def name_of(self, key: EntryKey) -> str:
+        """`file_of` as text: a plan asks for hundreds, and a `Path` costs more than the system's answer."""
+        digest = key.digest
+        return f"{self._prefix}{digest[:2]}/{key.kind}-{digest}{SUFFIX}"
 
     def files(self) -> Iterator[tuple[EntryKey, Path]]:
         """Every file that is named like an entry, in no order. Unreadable folders are left out."""
@@ -87,11 +95,10 @@ class Directory:
                 sizes.append(path.stat().st_size)
         return sizes
 
-    def write_temporary(self, key: EntryKey, parts: list[bytes | memoryview]) -> Path:
-        """The parts on disk (fsynced) under a name that nobody reads, in the folder of `key`."""
-        folder = self.file_of(key).parent
-        folder.mkdir(mode=0o700, exist_ok=True)
-        path = folder / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(8)}"
+    def write_temporary(self, parts: list[bytes | memoryview]) -> Path:
+        """The parts on disk (fsynced), where nobody reads them."""
+        self.incoming.mkdir(mode=0o700, exist_ok=True)
+        path = self.incoming / f"{os.getpid()}-{secrets.token_hex(8)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
@@ -107,6 +114,7 @@ class Directory:
     def publish(self, temporary: Path, key: EntryKey) -> None:
         """Give a temporary file its name, in one step, and make the name durable."""
         path = self.file_of(key)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         os.replace(temporary, path)
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -129,13 +137,22 @@ class Directory:
             path.unlink()
 
     def remove_stale(self) -> None:
-        """Remove temporary files of writers that died."""
-        horizon = time.time() - STALE_S
+        """Remove what writers that died left unfinished."""
+        for path in _listed(self.incoming):
+            _remove_if_stale(path)
+
+    def remove_old_stale(self) -> None:
+        """The same among the entries, where older versions wrote. Lists every file of the store."""
         for folder in _listed(self.entries):
             for path in _listed(folder):
-                with contextlib.suppress(OSError):
-                    if path.name.startswith(TEMPORARY) and path.stat().st_mtime < horizon:
-                        path.unlink()
+                if path.name.startswith(OLD_TEMPORARY):
+                    _remove_if_stale(path)
+
+
+def _remove_if_stale(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        if path.stat().st_mtime < time.time() - STALE_S:
+            path.unlink()
 
 
 def _listed(folder: Path) -> list[Path]:

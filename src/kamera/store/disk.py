@@ -2,11 +2,17 @@
 
 A write is: temporary file, fsync, then in one index transaction rename, fsync of the folder,
 removal of what had to make room, index row, commit. A crash leaves either the old state or a whole
-new file, which the next get lists. A read goes to the file by name, checks it, and tells the index.
+new file, which the next get lists. A read goes to the file by name and checks it; the index is told of
+reads some at a time, and before anything leaves for want of room.
+
+What is there is asked of the file system, by name: nothing is held in memory for an entry, so that
+opening a folder costs the same for ten entries and for a million.
 """
 
 import contextlib
+import os
 import sqlite3
+import stat
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,6 +25,7 @@ from kamera.store.contract import (
     Hit,
     Miss,
     MissReason,
+    Peek,
     PutReason,
     PutResult,
     Store,
@@ -34,6 +41,7 @@ from kamera.store.index import Index
 from kamera.store.owner import Owner
 from kamera.store.reading import NotAFileError, open_entry, verify_files
 from kamera.store.rebuild import open_index, rebuild
+from kamera.store.uses import FoundFile, Uses
 
 __all__ = ["DiskStore"]
 
@@ -56,6 +64,7 @@ class DiskStore(Store):
         self._directory = Directory(directory)
         self._lock = threading.RLock()
         self._pins: Counter[EntryKey] = Counter()
+        self._uses = Uses()
         self._counters = Counters()
         self._closed = False
         self._owner = Owner(self._directory.owners)
@@ -74,7 +83,7 @@ class DiskStore(Store):
             detail = f"a file of {num_bytes} bytes, the whole cap is {self.max_bytes}"
             return self._counters.put(PutResult(PutReason.TOO_LARGE, detail))
         try:
-            temporary = self._directory.write_temporary(entry.key, parts)
+            temporary = self._directory.write_temporary(parts)
         except OSError as error:
             return self._counters.put(PutResult(PutReason.WRITE_FAILED, str(error)))
         try:
@@ -89,6 +98,7 @@ class DiskStore(Store):
 
     def _publish(self, index: Index, temporary: Path, entry: Entry, num_bytes: int) -> PutResult:
         with index.transaction():
+            self._tell(index, self._uses.take())
             excess = index.totals()[1] + num_bytes - self.max_bytes
             excess -= index.bytes_of(entry.key) or 0
             victims = find_victims(index, excess, {entry.key, *self._pins}, self._owner)
@@ -137,7 +147,7 @@ class DiskStore(Store):
             return Miss(MissReason.UNREADABLE, f"{key}: {error}")
         except OSError as error:
             return Miss(MissReason.UNREADABLE, f"{key}: {error}")
-        self._mark_used(entry, num_bytes)
+        self._use_later(key, FoundFile(model, tenant, num_bytes))
         return Hit(entry)
 
     def _absent(self, key: EntryKey) -> Miss:
@@ -153,16 +163,25 @@ class DiskStore(Store):
                 return Miss(MissReason.EVICTED, f"{key} left for want of room")
         return Miss(MissReason.UNKNOWN, f"{key} was never stored here")
 
-    def _mark_used(self, entry: Entry, num_bytes: int) -> None:
-        def mark(index: Index) -> None:
-            if index.touch(entry.key):
-                return
-            with index.transaction():
-                if self.contains(entry.key):
-                    index.used(entry.key, entry.model, entry.tenant, num_bytes)
+    def _use_later(self, key: EntryKey, found: FoundFile | None) -> None:
+        if self._uses.add(key, found):
+            self._tell_index()
 
-        with contextlib.suppress(sqlite3.Error):
-            self._use(mark)
+    def _tell_index(self) -> None:
+        uses = self._uses.take()
+        if uses:
+            with contextlib.suppress(sqlite3.Error):
+                self._use(lambda index: self._tell_at_once(index, uses))
+
+    def _tell_at_once(self, index: Index, uses: dict[EntryKey, FoundFile | None]) -> None:
+        with index.transaction():
+            self._tell(index, uses)
+
+    def _tell(self, index: Index, uses: dict[EntryKey, FoundFile | None]) -> None:
+        """Count the uses, and list what was read and isn't listed. Call it inside a transaction."""
+        for key, found in uses.items():
+            if not index.touch(key) and found is not None and self.contains(key):
+                index.used(key, found.model, found.tenant, found.num_bytes)
 
     def _condemn(self, path: Path, inode: int | None, reason: MissReason) -> None:
         """Put a bad file aside, unless a good one has taken its place meanwhile."""
@@ -179,14 +198,25 @@ class DiskStore(Store):
         if self._directory.quarantine(path, reason.value):
             self._counters.quarantined()
 
-    def touch(self, keys: list[EntryKey]) -> None:
-        """Count a use of each key, in this order, without reading it."""
-        with contextlib.suppress(sqlite3.Error):
-            self._use(lambda index: index.touch_all(keys))
+    def touch(self, key: EntryKey) -> None:
+        """Count a use of `key` without reading it."""
+        self._use_later(key, None)
 
     def contains(self, key: EntryKey) -> bool:
-        """See `Store.contains`."""
-        return not self._closed and self._directory.file_of(key).is_file()
+        """See `Store.contains`. Whether something lies there under its name: a get says if it is good."""
+        return not self._closed and os.access(self._directory.name_of(key), os.F_OK)
+
+    def peek(self, key: EntryKey) -> Peek | None:
+        """See `Store.peek`. A put brings another file, and so another inode or time."""
+        if self._closed:
+            return None
+        try:
+            found = os.stat(self._directory.name_of(key), follow_symlinks=False)
+        except OSError:
+            return None
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        return Peek(found.st_size, (found.st_ino, found.st_mtime_ns), in_memory=False)
 
     @contextmanager
     def pin(self, key: EntryKey) -> Iterator[bool]:
@@ -215,6 +245,7 @@ class DiskStore(Store):
                     return False
                 self._directory.file_of(key).unlink()
                 index.remove(key)
+                self._uses.forget(key)
                 return True
 
         try:
@@ -224,6 +255,7 @@ class DiskStore(Store):
 
     def keys(self) -> list[EntryKey]:
         """See `Store.keys`."""
+        self._tell_index()
         with contextlib.suppress(sqlite3.Error):
             return self._use(lambda index: index.keys())
         return [] if self._closed else sorted(key for key, _ in self._directory.files())
@@ -255,6 +287,7 @@ class DiskStore(Store):
     def check_integrity(self) -> None:
         """See `Store.check_integrity`."""
         if not self._closed:
+            self._tell_index()
             self._use(self._check)
 
     def _check(self, index: Index) -> None:
@@ -272,6 +305,7 @@ class DiskStore(Store):
         with self._lock:
             if self._closed:
                 return
+            self._tell_index()
             with contextlib.suppress(sqlite3.Error):
                 self._use(lambda index: index.remove_owner(self._owner.name))
             self._closed = True

@@ -9,11 +9,12 @@ import errno
 import hashlib
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 import torch
+import xxhash
 
 from kamera.errors import ConfigError, FormatError
 from kamera.identity.encoding import array_bytes
@@ -33,12 +34,14 @@ __all__ = [
 ]
 
 FORMAT_NAME = "kamera-entry"
-FORMAT_VERSION = "1"
+FORMAT_VERSION = "2"
 MAX_HEADER_BYTES = 4 * 1024 * 1024
 MAX_DIMS = 8
-READ_BYTES = 2 << 20
+READ_BYTES = 1 << 20
+"""A payload is read and digested in pieces of this size, each while it is still in the cache."""
 
 _BLANK = "0" * 64
+_BLANK_FIELD = f'"header_sha256":"{_BLANK}"'.encode()
 _DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
 _METADATA_FIELDS = {
     "format",
@@ -48,11 +51,23 @@ _METADATA_FIELDS = {
     "model",
     "tenant",
     "attributes",
-    "payload_sha256",
     "header_sha256",
 }
 
 ReadInto = Callable[[memoryview], int | None]
+
+
+@runtime_checkable
+class _Digester(Protocol):
+    def update(self, data: Any, /) -> None: ...
+    def hexdigest(self) -> str: ...
+
+
+_PAYLOAD_DIGESTS: dict[str, tuple[str, Callable[[], _Digester]]] = {
+    "1": ("payload_sha256", hashlib.sha256),
+    "2": ("payload_xxh3_128", xxhash.xxh3_128),
+}
+"""By format version: the field of the payload's digest, and what computes it. 1 is only read."""
 
 
 class EntryFormatError(FormatError):
@@ -83,7 +98,8 @@ class Header:
     model: str
     tenant: str | None
     attributes: dict[str, Any]
-    payload_sha256: str
+    format_version: str
+    payload_digest: str
     specs: tuple[TensorSpec, ...]
     payload_bytes: int
 
@@ -92,11 +108,12 @@ def encode_entry(entry: Entry) -> list[bytes | memoryview]:
     """The file as buffers to be written in order. They alias the entry's tensors."""
     names = sorted(entry.tensors, key=lambda name: _order(entry.tensors[name].dtype, name))
     payload = [array_bytes(entry.tensors[name]) for name in names]
-    sha = hashlib.sha256()
+    digest_field, new_digester = _PAYLOAD_DIGESTS[FORMAT_VERSION]
+    digester = new_digester()
     table: dict[str, object] = {}
     start = 0
     for name, data in zip(names, payload, strict=True):
-        sha.update(data)
+        digester.update(data)
         tensor = entry.tensors[name]
         table[name] = {
             "dtype": DTYPE_NAMES[tensor.dtype],
@@ -112,7 +129,7 @@ def encode_entry(entry: Entry) -> list[bytes | memoryview]:
         "model": entry.model,
         "tenant": json.dumps(entry.tenant),
         "attributes": entry.attributes_json(),
-        "payload_sha256": sha.hexdigest(),
+        digest_field: digester.hexdigest(),
         "header_sha256": _BLANK,
     }
     header = {"__metadata__": metadata, **table}
@@ -153,16 +170,18 @@ def read_header(readinto: ReadInto, file_bytes: int) -> Header:
 def read_entry(readinto: ReadInto, header: Header) -> Entry:
     """The entry behind `header`, from the payload's first byte on. Raises `EntryFormatError`.
 
-    All tensors are views of one buffer. Bytes are digested while they are read. `OSError` where
-    the system can't read, or hasn't the memory.
+    All tensors are views of one buffer, in huge pages where the system has them: that is what the
+    payload is read into, and the only copy of it. Bytes are digested while they are read. `OSError`
+    where the system can't read, or hasn't the memory.
     """
     try:
-        buffer = torch.empty(header.payload_bytes, dtype=torch.uint8)
-    except RuntimeError as error:  # PyTorch's way to say that memory ran out
+        raw = np.empty(header.payload_bytes, dtype=np.uint8)
+    except MemoryError as error:
         raise OSError(errno.ENOMEM, f"no memory for {header.payload_bytes} bytes") from error
-    found = _read_and_digest(readinto, buffer.numpy().data)
-    if found != header.payload_sha256:
-        raise EntryFormatError(MissReason.CORRUPT, "payload doesn't match its SHA-256")
+    digest_field, new_digester = _PAYLOAD_DIGESTS[header.format_version]
+    if _read_and_digest(readinto, raw.data, new_digester()) != header.payload_digest:
+        raise EntryFormatError(MissReason.CORRUPT, f"payload doesn't match its {digest_field}")
+    buffer = torch.from_numpy(raw)
     tensors = {
         spec.name: buffer[spec.start : spec.end].view(spec.dtype).reshape(spec.shape)
         for spec in header.specs
@@ -181,10 +200,12 @@ def parse_header(raw: bytes, payload_bytes: int) -> Header:
         if isinstance(error, TypeError | KeyError):
             reason, what = MissReason.FOREIGN, "no Kamera metadata in the header"
         raise EntryFormatError(reason, what) from None
-    if found != (FORMAT_NAME, FORMAT_VERSION):
+    known = type(found[1]) is str and found[1] in _PAYLOAD_DIGESTS
+    if found[0] != FORMAT_NAME or not known:
         raise EntryFormatError(
             MissReason.FOREIGN,
-            f"format {found[0]!r:.40} {found[1]!r:.40}, expected {FORMAT_NAME} {FORMAT_VERSION}",
+            f"format {found[0]!r:.40} {found[1]!r:.40}, expected {FORMAT_NAME} of version "
+            f"{' or '.join(_PAYLOAD_DIGESTS)}",
         )
     try:
         return _checked_header(raw, parsed, metadata, payload_bytes)
@@ -198,15 +219,19 @@ def parse_header(raw: bytes, payload_bytes: int) -> Header:
 def _checked_header(
     raw: bytes, parsed: dict[str, Any], metadata: dict[str, Any], payload_bytes: int
 ) -> Header:
-    if metadata.keys() != _METADATA_FIELDS or not all(type(v) is str for v in metadata.values()):
+    digest_field, _ = _PAYLOAD_DIGESTS[metadata["format_version"]]
+    if metadata.keys() != {*_METADATA_FIELDS, digest_field} or not all(
+        type(v) is str for v in metadata.values()
+    ):
         raise EntryFormatError(
             MissReason.CORRUPT, "header has other metadata fields than it should"
         )
     claimed = metadata["header_sha256"]
     if raw != _canonical(parsed):
         raise EntryFormatError(MissReason.CORRUPT, "header isn't in canonical form")
-    metadata["header_sha256"] = _BLANK
-    if hashlib.sha256(_canonical(parsed)).hexdigest() != claimed:
+    # In canonical form the field stands once: inside a string its quotes would be escaped.
+    blank = raw.replace(f'"header_sha256":"{claimed}"'.encode(), _BLANK_FIELD, 1)
+    if len(claimed) != len(_BLANK) or hashlib.sha256(blank).hexdigest() != claimed:
         raise EntryFormatError(MissReason.CORRUPT, "header doesn't match its SHA-256")
     specs = tuple(_spec(name, row) for name, row in parsed.items() if name != "__metadata__")
     specs = tuple(sorted(specs, key=lambda spec: _order(spec.dtype, spec.name)))
@@ -231,7 +256,8 @@ def _checked_header(
         model=metadata["model"],
         tenant=tenant,
         attributes=attributes,
-        payload_sha256=metadata["payload_sha256"],
+        format_version=metadata["format_version"],
+        payload_digest=metadata[digest_field],
         specs=specs,
         payload_bytes=payload_bytes,
     )
@@ -269,19 +295,13 @@ def _canonical(header: dict[str, Any]) -> bytes:
     return text.ljust(padded).encode("ascii")
 
 
-def _read_and_digest(readinto: ReadInto, view: memoryview) -> str:
-    """Fill `view` and return its SHA-256. A large payload is digested beside the reading of it."""
-    sha = hashlib.sha256()
-    if len(view) <= READ_BYTES:
-        _fill(readinto, view)
-        sha.update(view)
-        return sha.hexdigest()
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="kamera-digest") as digester:
-        for start in range(0, len(view), READ_BYTES):
-            piece = view[start : start + READ_BYTES]
-            _fill(readinto, piece)
-            digester.submit(sha.update, piece)
-    return sha.hexdigest()
+def _read_and_digest(readinto: ReadInto, view: memoryview, digester: _Digester) -> str:
+    """Fill `view` and return its digest."""
+    for start in range(0, len(view), READ_BYTES):
+        piece = view[start : start + READ_BYTES]
+        _fill(readinto, piece)
+        digester.update(piece)
+    return digester.hexdigest()
 
 
 def _fill(readinto: ReadInto, view: memoryview) -> None:

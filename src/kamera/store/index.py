@@ -17,6 +17,9 @@ INDEX_VERSION = 1
 MAX_REMEMBERED = 65_536
 """Evicted keys that are remembered as such; an older one is UNKNOWN again."""
 BUSY_S = 10.0
+CHECKED_BYTES = 16 << 20
+"""An index of up to this size (some 60,000 entries) is checked page by page when it is opened. In a larger
+one a bad page is found when it is used, and the index is rebuilt then: opening mustn't read all of it."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries (
@@ -57,9 +60,8 @@ class Index:
         try:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
-            verdict = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
-            if verdict != "ok":
-                raise sqlite3.DatabaseError(f"index is malformed: {verdict}")
+            if path.stat().st_size <= CHECKED_BYTES:
+                self.check_pages()
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
             if version not in (0, INDEX_VERSION):
                 raise sqlite3.DatabaseError(f"index version {version}, expected {INDEX_VERSION}")
@@ -70,6 +72,12 @@ class Index:
         except BaseException:
             self._db.close()
             raise
+
+    def check_pages(self) -> None:
+        """Read every page. Raises `sqlite3.DatabaseError` for one that is malformed."""
+        verdict = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if verdict != "ok":
+            raise sqlite3.DatabaseError(f"index is malformed: {verdict}")
 
     def close(self) -> None:
         """Let go of the file."""
@@ -115,12 +123,6 @@ class Index:
             _pair(key),
         )
         return cursor.rowcount > 0
-
-    def touch_all(self, keys: list[EntryKey]) -> None:
-        """`touch` each key in this order, in one transaction."""
-        with self.transaction():
-            for key in keys:
-                self.touch(key)
 
     def remove(self, key: EntryKey, *, evicted: bool = False) -> None:
         """Take `key` off the list; `evicted` remembers why."""

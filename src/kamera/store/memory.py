@@ -10,6 +10,7 @@ from kamera.store.contract import (
     Hit,
     Miss,
     MissReason,
+    Peek,
     PutReason,
     PutResult,
     Store,
@@ -114,6 +115,12 @@ class MemoryStore(Store):
             return Miss(MissReason.FOREIGN, f"{key} is of another tenant")
         self._entries.move_to_end(key)
         return Hit(entry)
+
+    def peek(self, key: EntryKey) -> Peek | None:
+        """See `Store.peek`."""
+        with self._lock:
+            entry = self._entries.get(key)
+            return None if entry is None else Peek(entry.num_bytes, entry, in_memory=True)
 
     def contains(self, key: EntryKey) -> bool:
         """See `Store.contains`."""

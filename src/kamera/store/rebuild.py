@@ -2,8 +2,10 @@
 
 import contextlib
 import fcntl
+import logging
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from kamera.store.index import Index
 from kamera.store.reading import open_entry
 
 __all__ = ["open_index", "rebuild"]
+
+logger = logging.getLogger(__name__)
 
 PutAside = Callable[[Path, MissReason], None]
 
@@ -41,6 +45,8 @@ def rebuild(index: Index, directory: Directory, put_aside: PutAside) -> int:
 
     A file whose header is bad is put aside. Payloads aren't read: each get verifies its own.
     """
+    clock = time.monotonic()
+    directory.remove_old_stale()
     with index.transaction():
         found = []
         for key, path in directory.files():
@@ -54,6 +60,9 @@ def rebuild(index: Index, directory: Directory, put_aside: PutAside) -> int:
         for _, key, header, num_bytes in sorted(found, key=lambda row: row[:2]):
             index.used(key, header.model, header.tenant, num_bytes)
         index.mark_built()
+    if found:
+        took = time.monotonic() - clock
+        logger.warning("Store index rebuilt from the files: %d entries in %.1f s", len(found), took)
     return len(found)
 
 

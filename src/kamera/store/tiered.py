@@ -3,11 +3,13 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from kamera.store.contract import (
     Hit,
     Miss,
     MissReason,
+    Peek,
     PutReason,
     PutResult,
     Store,
@@ -21,24 +23,23 @@ from kamera.store.memory import MemoryStore
 
 __all__ = ["TieredStore"]
 
-TOUCH_BATCH = 64
-"""Memory hits are told to the disk tier this many at a time, so that it evicts by real use."""
-
 
 class TieredStore(Store):
-    """A memory tier over a disk tier; owns both. A disk hit is promoted into memory."""
+    """A memory tier over a disk tier; owns both. A disk hit is promoted into memory.
+
+    Memory hits are told to the disk tier, so that it evicts by real use.
+    """
 
     def __init__(self, memory: MemoryStore, disk: DiskStore) -> None:
         self.memory = memory
         self.disk = disk
         self._lock = threading.RLock()
         self._counters = Counters()
+        self._num_memory_only = 0
         self._num_writes = 0  # puts and deletes: a promotion never crosses one
-        self._untold: dict[EntryKey, None] = {}
 
     def put(self, entry: Entry) -> PutResult:
         """See `Store.put`. The disk's result; MEMORY_ONLY if just the memory tier took it."""
-        self._tell_disk()  # before it chooses who has to leave
         on_disk = self.disk.put(entry)
         with self._lock:
             self._num_writes += 1
@@ -46,6 +47,8 @@ class TieredStore(Store):
         if not in_memory:
             self.memory.delete(entry.key)  # an older entry of the key isn't served any more
         if in_memory and not on_disk:
+            with self._lock:
+                self._num_memory_only += 1  # what the disk has under the key, if anything, is older
             detail = f"the disk tier didn't take it: {on_disk.reason.value}, {on_disk.detail}"
             return self._counters.put(PutResult(PutReason.MEMORY_ONLY, detail))
         return self._counters.put(on_disk)
@@ -56,7 +59,7 @@ class TieredStore(Store):
             num_writes = self._num_writes
         found = self.memory.get(key, model=model, tenant=tenant)
         if isinstance(found, Hit):
-            self._tell(key)
+            self.disk.touch(key)
         elif found.reason is not MissReason.FOREIGN:
             found = self.disk.get(key, model=model, tenant=tenant)
             if isinstance(found, Hit):
@@ -65,19 +68,14 @@ class TieredStore(Store):
                         self.memory.adopt(found.entry)
         return self._counters.got(found)
 
-    def _tell(self, key: EntryKey) -> None:
-        with self._lock:
-            self._untold.pop(key, None)
-            self._untold[key] = None
-            full = len(self._untold) >= TOUCH_BATCH
-        if full:
-            self._tell_disk()
-
-    def _tell_disk(self) -> None:
-        with self._lock:
-            keys, self._untold = list(self._untold), {}
-        if keys:
-            self.disk.touch(keys)
+    def peek(self, key: EntryKey) -> Peek | None:
+        """See `Store.peek`. The disk's version where it has the entry: promotion doesn't change it."""
+        in_memory, on_disk = self.memory.peek(key), self.disk.peek(key)
+        if in_memory is None or on_disk is None:
+            only = in_memory or on_disk
+            return only and replace(only, version=(only.version, self._num_memory_only))
+        version = (on_disk.version, self._num_memory_only)
+        return Peek(in_memory.num_bytes, version, in_memory=True)
 
     def contains(self, key: EntryKey) -> bool:
         """See `Store.contains`."""
@@ -108,8 +106,10 @@ class TieredStore(Store):
     def stats(self) -> StoreStats:
         """See `Store.stats`. Sizes and caps are sums over the tiers; entries are counted once."""
         memory, disk = self.memory.stats(), self.disk.stats()
+        held = self.memory.keys()
+        only_in_memory = sum(not self.disk.contains(key) for key in held)
         return self._counters.stats(
-            num_entries=len(self.keys()),
+            num_entries=disk.num_entries + only_in_memory,
             num_bytes=memory.num_bytes + disk.num_bytes,
             max_bytes=memory.max_bytes + disk.max_bytes,
             num_pinned=max(memory.num_pinned, disk.num_pinned),
@@ -127,6 +127,5 @@ class TieredStore(Store):
 
     def close(self) -> None:
         """See `Store.close`. Closes both tiers."""
-        self._tell_disk()
         self.memory.close()
         self.disk.close()
