@@ -27,13 +27,16 @@ def legends_and_item(
     return items
 
 
-def turned_over(number: int) -> tuple[list[Any], list[Any], Any]:
-    """Two old and two new legend frames; both give the item's color a digit, another one."""
+def turned_over(number: int, told_by: int = 1) -> tuple[list[Any], list[Any], Any]:
+    """Two old and two new legend frames; both give the item's color a digit, another one.
+
+    The first old frame tells the old digit, and the new frame `told_by` the new one.
+    """
     draw = rng(1000 + number)
     while True:
         old = legends(draw, "test", num_frames=2, num_entries=4)
         new = legends(draw, "test", num_frames=2, num_entries=4)
-        now = {tile.color: tile.digit for tile in new[1].tiles}
+        now = {tile.color: tile.digit for tile in new[told_by].tiles}
         was = {tile.color: tile.digit for tile in old[0].tiles}
         both = [color for color in now if color in was and now[color] != was[color]]
         if both:

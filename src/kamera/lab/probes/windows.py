@@ -166,12 +166,12 @@ def survivor_items(
     engine: HFEngine,
     num_items: int,
     *,
-    rank: int = 16,
+    ranks: Sequence[int] = (16,),
     told_by: int = -1,
     progress: Progress | None = None,
 ) -> Outcome:
     """The head legend leaves. What stays is `blind`, kept as it was conditioned (`keep`), or that with a
-    `removal` patch.
+    removal patch of a rank (`removal 16`).
 
     `told_by` says which legend has the item's color: the last stays, 0 leaves. `deficits` are of the
     removal: `deep_over_shallow`, the relative ‖Δ‖ of the deepest third of the layers over that of the first
@@ -183,15 +183,18 @@ def survivor_items(
     for number, item in enumerate(legends_and_item(num_items, 2, 2, told_by=told_by)):
         first, second, target = probe.chunks(item)
         long, short = [*prefix, first, second, target], [*prefix, second, target]
-        swaps: dict[str, dict[int, ChunkKV]] = {"blind": {}, "keep": {}, "removal": {}}
+        removals = [f"removal {rank}" for rank in ranks]
+        swaps: dict[str, dict[int, ChunkKV]] = {n: {} for n in ("blind", "keep", *removals)}
         for place in (len(prefix), len(prefix) + 1):
             kept = _unrotated(probe, long, place + 1)
             positions = probe.positions(short, place)
             delta = deficit(_unrotated(probe, short, place), kept)
-            removal = form_patch(delta, "removal", rank, kind="removal")
+            removal = form_patch(delta, "removal", kind="removal")
             swaps["blind"][place] = probe.canonical_and_patch(short, place, None)
             swaps["keep"][place] = kept.at(positions, engine.spec)
-            swaps["removal"][place] = apply(kept, removal, positions, engine.spec)
+            for name, rank in zip(removals, ranks, strict=True):
+                patch = removal.truncate(rank)
+                swaps[name][place] = apply(kept, patch, positions, engine.spec)
         for name, value in _shape(delta, kept).items():
             outcome.deficits[name].append(value)
         logits = {name: probe.logits(short, swapped, tail) for name, swapped in swaps.items()}
@@ -208,14 +211,15 @@ def probe_survivor(
     Twice: the item's color is in the legend that stays, and (`told_by_departed`) in the one that left,
     whose digit the survivor still holds.
     """
-    stays = survivor_items(engine, num_items, rank=rank, progress=progress)
-    left = survivor_items(engine, num_items, rank=rank, told_by=0, progress=progress)
+    stays = survivor_items(engine, num_items, ranks=(rank,), progress=progress)
+    left = survivor_items(engine, num_items, ranks=(), told_by=0, progress=progress)
+    removal = f"removal {rank}"
     return {
         "kl_keep": stays.mean_kl("keep"),
         "kl_blind": stays.mean_kl("blind"),
-        "kl_removal": stays.mean_kl("removal"),
+        "kl_removal": stays.mean_kl(removal),
         "eta_keep": stays.eta("keep"),
-        "eta_removal": stays.eta("removal", "keep"),
+        "eta_removal": stays.eta(removal, "keep"),
         "agreement_keep": agreement(stays.answers["keep"], stays.answers["reference"]),
         "told_by_departed": {
             "kl_keep": left.mean_kl("keep"),
@@ -230,14 +234,23 @@ def probe_survivor(
 
 
 def recall_items(
-    engine: HFEngine, num_items: int, *, rank: int = 32, progress: Progress | None = None
+    engine: HFEngine,
+    num_items: int,
+    *,
+    rank: int = 32,
+    told_by: int = 1,
+    progress: Progress | None = None,
 ) -> dict[float, Outcome]:
-    """Turnover -> `blind`, `stale` (the patch as it was when the item left) and `fresh` (formed anew)."""
+    """Turnover -> `blind`, `stale` (the patch as it was when the item left) and `fresh` (formed anew).
+
+    `told_by` says which new legend has the item's color. With 1 none has it at turnover 0.5: blind has
+    next to no gap there, and η says nothing.
+    """
     probe = Probe(engine, Workbench(engine))
     prefix, tail = probe.frame()
     outcomes = {turnover: Outcome() for turnover in TURNOVERS}
     for number in range(num_items):
-        old, new, item = turned_over(number)
+        old, new, item = turned_over(number, told_by)
         target = probe.chunks([item])[0]
         history, fresh_frames = probe.chunks(old), probe.chunks(new)
         index = len(prefix) + len(history)
