@@ -129,9 +129,9 @@ class DiskStore(Store):
     def _find(self, key: EntryKey, model: str, tenant: str | None) -> Hit | Miss:
         if self._closed:
             return Miss(MissReason.UNREADABLE, "the store is closed")
-        path = self._directory.file_of(key)
+        name = self._directory.name_of(key)
         try:
-            with open_entry(path, key, self.max_bytes) as opened:
+            with open_entry(name, key, self.max_bytes) as opened:
                 if opened.header.model != model:
                     return Miss(MissReason.FOREIGN, f"{key} is of another model")
                 if opened.header.tenant != tenant:
@@ -140,10 +140,10 @@ class DiskStore(Store):
         except FileNotFoundError:
             return self._absent(key)
         except EntryFormatError as error:
-            self._condemn(path, error.inode, error.reason)
+            self._condemn(key, error.inode, error.reason)
             return Miss(error.reason, f"{key}: {error}")
         except NotAFileError as error:
-            self._condemn(path, None, MissReason.UNREADABLE)
+            self._condemn(key, None, MissReason.UNREADABLE)
             return Miss(MissReason.UNREADABLE, f"{key}: {error}")
         except OSError as error:
             return Miss(MissReason.UNREADABLE, f"{key}: {error}")
@@ -183,8 +183,9 @@ class DiskStore(Store):
             if not index.touch(key) and found is not None and self.contains(key):
                 index.used(key, found.model, found.tenant, found.num_bytes)
 
-    def _condemn(self, path: Path, inode: int | None, reason: MissReason) -> None:
+    def _condemn(self, key: EntryKey, inode: int | None, reason: MissReason) -> None:
         """Put a bad file aside, unless a good one has taken its place meanwhile."""
+        path = self._directory.file_of(key)
 
         def condemn(index: Index) -> None:
             with index.transaction():

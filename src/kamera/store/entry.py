@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -9,7 +10,7 @@ import torch
 from kamera.errors import ConfigError
 from kamera.identity import check_digest, check_tenant
 
-__all__ = ["DTYPE_NAMES", "ENTRY_KINDS", "Attribute", "Entry", "EntryKey"]
+__all__ = ["DTYPE_NAMES", "ENTRY_KINDS", "Attribute", "Entry", "EntryKey", "checked_fields"]
 
 ENTRY_KINDS = ("canonical", "conditioned", "patch", "vision")
 """Canonical KV, KV conditioned on an antecedent, a patch's factors, and vision-tower output.
@@ -74,14 +75,31 @@ class Entry:
     attributes: dict[str, Attribute]
 
     def __post_init__(self) -> None:
-        check_digest("Entry's model", self.model)
-        check_tenant(self.tenant)
         tensors = {name: _stored(name, tensor) for name, tensor in self.tensors.items()}
-        attributes = {name: _plain(name, value) for name, value in self.attributes.items()}
-        for name in (*tensors, *attributes):
-            _check_name(name)
+        attributes = checked_fields(self.model, self.tenant, tensors, self.attributes)
         object.__setattr__(self, "tensors", tensors)
         object.__setattr__(self, "attributes", attributes)
+
+    @classmethod
+    def of_checked(
+        cls,
+        key: EntryKey,
+        model: str,
+        tenant: str | None,
+        tensors: dict[str, torch.Tensor],
+        attributes: dict[str, Attribute],
+    ) -> "Entry":
+        """An entry whose fields have passed `checked_fields` and whose tensors are fit to be stored."""
+        entry = object.__new__(cls)
+        fields = {
+            "key": key,
+            "model": model,
+            "tenant": tenant,
+            "tensors": tensors,
+            "attributes": attributes,
+        }
+        entry.__dict__.update(fields)
+        return entry
 
     @property
     def num_bytes(self) -> int:
@@ -96,6 +114,18 @@ class Entry:
     def attributes_json(self) -> str:
         """The attributes as canonical JSON: sorted keys, no spaces, ASCII."""
         return json.dumps(self.attributes, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def checked_fields(
+    model: str, tenant: str | None, names: Iterable[str], attributes: Mapping[str, object]
+) -> dict[str, Attribute]:
+    """The attributes, copied. `ConfigError` for a field that no entry may have; `names` are the tensors'."""
+    check_digest("Entry's model", model)
+    check_tenant(tenant)
+    copied = {name: _plain(name, value) for name, value in attributes.items()}
+    for name in (*names, *copied):
+        _check_name(name)
+    return copied
 
 
 def _check_name(name: object) -> None:

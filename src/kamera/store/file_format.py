@@ -19,7 +19,7 @@ import xxhash
 from kamera.errors import ConfigError, FormatError
 from kamera.identity.encoding import array_bytes
 from kamera.store.contract import MissReason
-from kamera.store.entry import DTYPE_NAMES, Entry, EntryKey
+from kamera.store.entry import DTYPE_NAMES, Entry, EntryKey, checked_fields
 
 __all__ = [
     "FORMAT_NAME",
@@ -186,7 +186,7 @@ def read_entry(readinto: ReadInto, header: Header) -> Entry:
         spec.name: buffer[spec.start : spec.end].view(spec.dtype).reshape(spec.shape)
         for spec in header.specs
     }
-    return Entry(header.key, header.model, header.tenant, tensors, header.attributes)
+    return Entry.of_checked(header.key, header.model, header.tenant, tensors, header.attributes)
 
 
 def parse_header(raw: bytes, payload_bytes: int) -> Header:
@@ -248,22 +248,20 @@ def _checked_header(
         )
     if end < payload_bytes:
         raise EntryFormatError(MissReason.CORRUPT, f"{payload_bytes - end} bytes after the payload")
+    names = [spec.name for spec in specs]
     tenant, attributes = json.loads(metadata["tenant"]), json.loads(metadata["attributes"])
     if not isinstance(tenant, str | None) or type(attributes) is not dict:
         raise EntryFormatError(MissReason.CORRUPT, "tenant or attributes of a wrong type")
-    header = Header(
+    return Header(
         key=EntryKey(metadata["kind"], metadata["key"]),
         model=metadata["model"],
         tenant=tenant,
-        attributes=attributes,
+        attributes=checked_fields(metadata["model"], tenant, names, attributes),
         format_version=metadata["format_version"],
         payload_digest=metadata[digest_field],
         specs=specs,
         payload_bytes=payload_bytes,
     )
-    empty = {spec.name: torch.empty(0, dtype=spec.dtype) for spec in specs}
-    Entry(header.key, header.model, header.tenant, empty, header.attributes)  # checks every field
-    return header
 
 
 def _spec(name: str, row: dict[str, Any]) -> TensorSpec:

@@ -35,7 +35,9 @@ class OpenEntry:
 
 
 @contextmanager
-def open_entry(path: Path, key: EntryKey, max_bytes: int | None = None) -> Iterator[OpenEntry]:
+def open_entry(
+    path: str | Path, key: EntryKey, max_bytes: int | None = None
+) -> Iterator[OpenEntry]:
     """The file of `key` at `path`. Neither follows a link nor waits on a pipe.
 
     Raises `EntryFormatError` for a bad header or another entry's file, `OSError` where the system
@@ -46,12 +48,12 @@ def open_entry(path: Path, key: EntryKey, max_bytes: int | None = None) -> Itera
         descriptor = os.open(path, flags)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise NotAFileError(f"{path.name} is a link") from None
+            raise NotAFileError(f"{key}'s file is a link") from None
         raise
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        raise NotAFileError(f"{path.name} isn't a regular file")
+        raise NotAFileError(f"{key}'s file isn't a regular file")
     with FileIO(descriptor, "rb") as file:
         if max_bytes is not None and status.st_size > max_bytes:
             raise OSError(errno.EFBIG, f"a file of {status.st_size} bytes, the cap is {max_bytes}")
