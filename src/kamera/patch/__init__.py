@@ -6,7 +6,10 @@ from kamera.patch.encode import decode_patch, encode_patch
 from kamera.patch.factors import AnyFactors, Factors, Patch, PatchKind
 from kamera.patch.fit import fit_gram, fit_svd, form_patch
 from kamera.patch.orbit import mean_deficit
+from kamera.patch.quantise import quantised
 from kamera.patch.ragged import RaggedFactors
+from kamera.patch.random_fit import fit_fast, fit_random
+from kamera.patch.ranks import spread_ranks
 
 __all__ = [
     "AnyFactors",
@@ -19,8 +22,12 @@ __all__ = [
     "decode_patch",
     "deficit",
     "encode_patch",
+    "fit_fast",
     "fit_gram",
+    "fit_random",
     "fit_svd",
     "form_patch",
     "mean_deficit",
+    "quantised",
+    "spread_ranks",
 ]

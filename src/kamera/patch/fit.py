@@ -28,7 +28,7 @@ def fit_svd(delta: Deficit, rank: int | None = None) -> Factors:
     Raises:
         ConfigError: rank < 1, or Δ that isn't finite or is empty.
     """
-    rank = _checked_rank(delta, rank)
+    rank = checked_rank(delta, rank)
     left, sigma, right = torch.linalg.svd(delta.double(), full_matrices=False)
     u = left[..., :rank] * sigma[:, None, :rank]
     return Factors(u.float().contiguous(), right[:, :rank].float().contiguous())
@@ -46,16 +46,16 @@ def fit_gram(delta: Deficit, rank: int | None = None) -> Factors:
     Σ is read off the projected rows, not off the eigenvalues, so that U Σ Vᵀ is the projection
     whatever the eigenvalues' own error. Arguments and errors as in `fit_svd`.
     """
-    rank = _checked_rank(delta, rank)
+    rank = checked_rank(delta, rank)
     wide = delta.double()
     if delta.shape[1] <= delta.shape[2]:
-        basis = _top_eigenvectors(wide @ wide.mT, rank)
+        basis = top_eigenvectors(wide @ wide.mT, rank)
         rows = basis.mT @ wide
         sigma = rows.norm(dim=-1)
         vt = rows / _nonzero(sigma)[..., None]
         u = basis * sigma[:, None, :]
     else:
-        basis = _top_eigenvectors(wide.mT @ wide, rank)
+        basis = top_eigenvectors(wide.mT @ wide, rank)
         u, vt = wide @ basis, basis.mT
     return Factors(u.float().contiguous(), vt.float().contiguous())
 
@@ -86,7 +86,8 @@ def form_patch(
     return Patch(factors, antecedent, kind)
 
 
-def _checked_rank(delta: Tensor, rank: int | None) -> int:
+def checked_rank(delta: Tensor, rank: int | None) -> int:
+    """The rank, clipped to min(T, F); None is that. Errors as in `fit_svd`."""
     if delta.ndim != 3 or 0 in delta.shape:
         raise ConfigError(
             f"Invalid shape of delta: expected [L, T, F], none zero, got {list(delta.shape)}"
@@ -102,7 +103,7 @@ def _checked_rank(delta: Tensor, rank: int | None) -> int:
     return full_rank if rank is None else min(rank, full_rank)
 
 
-def _top_eigenvectors(gram: Tensor, rank: int) -> Tensor:
+def top_eigenvectors(gram: Tensor, rank: int) -> Tensor:
     """Eigenvectors of the `rank` largest eigenvalues, largest first: [L, S, S] -> [L, S, M]."""
     vectors: Tensor = torch.linalg.eigh(gram).eigenvectors  # eigenvalues ascend
     return vectors.flip(-1)[..., :rank]
