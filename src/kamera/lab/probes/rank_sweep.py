@@ -61,6 +61,9 @@ def probe_rank_sweep(cases: Iterable[Case], *, ranks: Sequence[int] = RANKS) -> 
 def functional_rank(
     ranks: Sequence[int], kls: Sequence[float], blind_kl: float, share: float = SHARE
 ) -> int:
-    """The smallest rank that closes `share` of the gap from blind to the last rank's KL."""
+    """The smallest rank that closes `share` of the gap from blind to the last rank's KL; the last where the
+    patch makes it worse.
+    """
     enough = blind_kl - share * (blind_kl - kls[-1])
-    return next(rank for rank, value in zip(ranks, kls, strict=True) if value <= enough)
+    found = (rank for rank, value in zip(ranks, kls, strict=True) if value <= enough)
+    return next(found, ranks[-1])

@@ -34,6 +34,7 @@ class TokenDiffuseness:
             recomputing them gives, for recomputed tokens still read blind ones.
         first: k.
         first_eta: by k, η when the first k tokens have re-prefill's KV.
+        blind_kl, oracle_kl, first_kl: the mean KL that these η are made of, nats.
         n: cases.
     """
 
@@ -43,6 +44,9 @@ class TokenDiffuseness:
     oracle_eta: tuple[float | None, ...]
     first: tuple[int, ...]
     first_eta: tuple[float | None, ...]
+    blind_kl: float
+    oracle_kl: tuple[float, ...]
+    first_kl: tuple[float, ...]
     n: int
 
 
@@ -67,12 +71,19 @@ def probe_token_diffuseness(
     return TokenDiffuseness(
         tuple(shares),
         tuple(torch.tensor(energy).mean(0).tolist()),
-        sum(needed) / len(needed),
+        _mean(needed),
         tuple(eta(by_share[p], blind) for p in shares),
         tuple(first),
         tuple(eta(by_first[k], blind) for k in first),
+        _mean(blind),
+        tuple(_mean(by_share[p]) for p in shares),
+        tuple(_mean(by_first[k]) for k in first),
         len(blind),
     )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def token_norms(case: Case) -> Float[Tensor, " B"]:
