@@ -5,19 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import kamera
-from kamera.engines.hf import HFEngine
 from kamera.lab.probes.windows import probe_survivor, recall_items
 from kamera.lab.reproductions import table1
 from kamera.lab.reproductions.subject import Subject
-
-NUM_ITEMS = 4
-
-
-@pytest.fixture(scope="module")
-def subject() -> Subject:
-    folder = kamera.packaged_model()
-    return Subject(folder, HFEngine.from_pretrained(folder), NUM_ITEMS)
 
 
 @pytest.fixture(scope="module")
