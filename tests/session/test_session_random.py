@@ -79,7 +79,7 @@ def gaps(session: Session, letters: list[str], picture: Any) -> list[tuple[float
     chunks = [session.prefix, *chunks]
     full = engine.prefill(chunks, vision, start=0).kv
     found, token = [], 0
-    for chunk, placed in zip(chunks, session._placed, strict=True):
+    for chunk, placed in zip(chunks, session.placed(), strict=True):
         want = full.slice_tokens(token, token + chunk.num_tokens)
         first, whole = 0.0, 0.0
         for name in ("k", "v"):

@@ -66,10 +66,10 @@ def test_survivors_hold_exactly_their_old_conditioned_kv(open_session: Any, pict
     session = open_session()
     admit_all(session, picture, "abc")
     chunk = session._chunks[session.window.slots[2].chunk]
-    before, old_start = session._placed[3], session.ask(QUESTION)["c"].start
+    before, old_start = session.placed()[3], session.ask(QUESTION)["c"].start
     outcome = session.slide()
     assert outcome["c"].point is OperatingPoint.SURVIVOR
-    after = session._placed[2]
+    after = session.placed()[2]
     assert after.tensors["v"].equal(before.tensors["v"])
     spec, start = session.engine.spec, outcome["c"].start
     moved = before.to_canonical(chunk.layout.at(old_start), spec).at(chunk.layout.at(start), spec)
@@ -113,7 +113,7 @@ def test_a_thousand_moves_do_not_drift(open_session: Any, picture: Any) -> None:
     name, chunk = "b", session._chunks[session.window.slots[1].chunk]
     resident, spec = session._residents[name], session.engine.spec
     assert isinstance(resident.source, Cached)
-    home = session._placed[2]
+    home = session.placed()[2]
     for move in range(1000):
         resident.source.at(chunk.layout.at(7 * move + 1), spec)
     assert resident.source.at(resident.source.positions, spec).tensors["k"].equal(home.tensors["k"])
@@ -132,11 +132,11 @@ def test_a_chunk_that_moves_to_and_fro_does_not_drift(
     )
     admit_all(session, picture, "abc")
     session.slide()
-    first = [kv.tensors["k"].clone() for kv in session._placed]
+    first = [kv.tensors["k"].clone() for kv in session.placed()]
     for _ in range(10):
         session.recall("a", at=0)
         session.slide()
-    again = [kv.tensors["k"] for kv in session._placed]
+    again = [kv.tensors["k"] for kv in session.placed()]
     # b is held behind [prefix, a] either way: its bytes may not change
     assert again[1].equal(first[1])
 
@@ -158,6 +158,6 @@ def test_bf16_windows_stay_close_to_re_prefill(
     session = open_session(on=bf16_engine)
     admit_all(session, picture, "ab")
     assert points(session.slide())["b"] == "exact"
-    assert session._placed[1].dtype == torch.bfloat16
+    assert session.placed()[1].dtype == torch.bfloat16
     wrong = kl(truth(session), truth(session, "another?"))
     assert error(session) < 0.1 * wrong

@@ -37,6 +37,29 @@ class Prompt:
 
 
 @dataclass(frozen=True, eq=False)
+class Composed:
+    """A window's placed KV in the engine's own memory layout, with room behind it.
+
+    Attributes:
+        room: [L, S, H, D] by channel, as `Engine.room` made it.
+        num_tokens: T, those of the window. What is behind them is scratch: a forward behind the window puts
+            its own KV there.
+    """
+
+    room: ChunkKV
+    num_tokens: int
+
+    @property
+    def kv(self) -> ChunkKV:
+        """The window's, as views."""
+        return self.room.slice_tokens(0, self.num_tokens)
+
+
+Context = ChunkKV | Composed
+"""Placed KV that a forward runs behind. A `ChunkKV` is copied, `Composed` is read where it is."""
+
+
+@dataclass(frozen=True, eq=False)
 class Prefilled:
     """One forward's result: the new tokens' KV as the engine cached it, and the last logits."""
 
@@ -87,8 +110,14 @@ class Engine(Protocol):
     def see(self, chunk: Chunk) -> Tensor:
         """Run the vision tower over an image chunk. [tokens, hidden]; counted."""
 
+    def room(self, like: ChunkKV, num_tokens: int) -> ChunkKV:
+        """Memory for the KV of so many tokens, [L, S, H, D], where forwards read it in place.
+
+        Of the layers, heads, dtype and device of `like`; not initialised.
+        """
+
     def prefill(
-        self, chunks: Sequence[Chunk], vision: Vision, *, start: int, context: ChunkKV | None = None
+        self, chunks: Sequence[Chunk], vision: Vision, *, start: int, context: Context | None = None
     ) -> Prefilled:
         """Prefill chunks in one forward at position `start`, behind the placed KV `context`.
 
@@ -97,7 +126,7 @@ class Engine(Protocol):
         """
 
     def generate(
-        self, tail: Chunk, *, start: int, context: ChunkKV | None, max_new_tokens: int
+        self, tail: Chunk, *, start: int, context: Context | None, max_new_tokens: int
     ) -> Generated:
         """Prefill the tail behind `context` and decode greedily."""
 

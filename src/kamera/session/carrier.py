@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from kamera.channels import ChunkKV, concat
 from kamera.chunk import Chunk
 from kamera.engines.contract import Engine
 from kamera.library import Library
-from kamera.planner import OperatingPoint, Plan, PlannedChunk, context_of, served_name
+from kamera.planner import Front, OperatingPoint, Plan, PlannedChunk, served_name
+from kamera.session.canvas import Canvas
 from kamera.session.former import Former
 from kamera.session.outcome import ChunkOutcome
 from kamera.session.resident import Cached, Patched, Resident, Source
@@ -19,16 +19,15 @@ from kamera.store import Miss
 
 @dataclass
 class Carried:
-    """A window as it now stands: what each slot holds, its KV in place, and what was done."""
+    """A window as it now stands: what each slot holds, and what was done. Its KV is on the canvas."""
 
     residents: dict[str, Resident] = field(default_factory=dict)
-    placed: list[ChunkKV] = field(default_factory=list)
     outcomes: list[ChunkOutcome] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Carrier:
-    """Serves a chunk from what is held, or forms it behind what is placed. Keeps no window itself.
+    """Serves a chunk from what is held, or forms it behind what is placed, and lays it on the canvas.
 
     `chunks` is the session's, by digest. With `form_leading` a chunk that is formed behind others also gets
     its patch behind `prefix` alone.
@@ -37,6 +36,7 @@ class Carrier:
     engine: Engine
     library: Library
     former: Former
+    canvas: Canvas
     chunks: Mapping[str, Chunk]
     prefix: Chunk | None
     form_leading: bool
@@ -44,12 +44,12 @@ class Carrier:
     def carry(self, plan: Plan, residents: Mapping[str, Resident]) -> Carried:
         """The planned window; `residents` are those of the window before, by slot."""
         done = Carried()
-        names: list[str] = []
+        self.canvas.reserve(sum(chunk.request.num_tokens for chunk in plan.chunks))
+        front = Front()
         start = 0
         for planned in plan.chunks:
-            context = "" if names == list(planned.antecedents) else context_of(names)
-            resident = self._serve(planned, residents, done, start, context)
-            names.append(_name_here(resident, planned))
+            resident = self._serve(planned, residents, done, start, front.context)
+            front.add(planned.request.chunk, _name_here(resident, planned))
             start += self.chunks[planned.request.chunk].extent
         return done
 
@@ -69,7 +69,7 @@ class Carrier:
         if isinstance(held, Miss):
             point, reason = OperatingPoint.FORM, f"miss: {held.reason.value}: {held.detail}"
         if not isinstance(held, Resident):
-            held = self._form(planned, chunk, done.placed, start, context)
+            held = self._form(planned, chunk, len(done.outcomes), start, context)
             num_prefilled = chunk.num_tokens
         outcome = ChunkOutcome(
             planned.request.slot,
@@ -83,7 +83,7 @@ class Carrier:
             num_vision_runs=self.former.num_vision_runs - before[1],
         )
         done.residents[planned.request.slot] = held
-        done.placed.append(held.source.at(chunk.layout.at(start), self.engine.spec))
+        self.canvas.lay(len(done.outcomes), held.source, chunk, start)
         done.outcomes.append(_with_patch(outcome, held.source))
         return held
 
@@ -111,15 +111,15 @@ class Carrier:
         self,
         planned: PlannedChunk,
         chunk: Chunk,
-        placed: list[ChunkKV],
+        index: int,
         start: int,
         context: str,
     ) -> Resident:
-        """Prefill behind what is placed, and keep what the chunk absorbed.
+        """Prefill behind the `index` chunks that are in place, and keep what the chunk absorbed.
 
         `context` names how that was made, when some of it is approximate.
         """
-        front = concat(placed) if placed else None
+        front = self.canvas.front(index)
         vision = self.former.vision([chunk])
         kv = self.engine.prefill([chunk], vision, start=start, context=front).kv
         positions = chunk.layout.at(start)

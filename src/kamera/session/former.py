@@ -19,7 +19,7 @@ from kamera.chunk import Chunk
 from kamera.engines.contract import Engine
 from kamera.identity import AntecedentKey
 from kamera.library import Library
-from kamera.patch import Deficits, deficit, form_patch, mean_deficit
+from kamera.patch import Deficits, deficit, mean_deficit
 from kamera.session.resident import wide_dtype
 from kamera.shapes import Positions
 from kamera.store import Miss
@@ -34,7 +34,6 @@ class Former:
 
     engine: Engine
     library: Library
-    rank: int
     num_formed: int = 0
     num_vision_runs: int = 0
     form_s: float = 0.0
@@ -113,7 +112,8 @@ class Former:
                 token, position = token + chunk.num_tokens, position + chunk.extent
         for (chunk, before), found in deltas.items():
             key = AntecedentKey(before).set_digest
-            patch = form_patch(mean_deficit(found), key, self.rank, kind="orbit")
+            kv_bytes = self.canonical(chunk).num_bytes
+            patch = self.library.profile.form(mean_deficit(found), key, kv_bytes, "orbit")
             self.library.keep_patch(chunk, before, patch)
         return len(runs)
 

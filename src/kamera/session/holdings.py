@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from kamera.chunk import Chunk
 from kamera.library import Library
@@ -26,14 +27,21 @@ class Holdings:
 
     def of(self, chunk: str, antecedents: tuple[str, ...], context: str) -> ChunkRecord:
         """What is held of `chunk` behind these antecedents, made as `context` says."""
-        conditioned = tuple(
-            ConditionedRecord(resident.antecedents, name, resident.point, resident.name)
-            for name, resident in self.residents.items()
-            if self.slots[name] == chunk
-        )
-        return ChunkRecord(
-            canonical=self.library.has_canonical(self.chunks[chunk]),
-            patches=self.library.patches(self.chunks[chunk], antecedents, context),
-            conditioned=conditioned,
-            evicted=chunk in self.ever_left,
-        )
+        conditioned = self._conditioned.get(chunk, ())
+        if antecedents and any(held.antecedents == antecedents for held in conditioned):
+            return ChunkRecord(conditioned=conditioned)  # leads: nothing else is looked at
+        known, evicted = self.chunks[chunk], chunk in self.ever_left
+        if not self.library.has_canonical(known):
+            return ChunkRecord(conditioned=conditioned, evicted=evicted)
+        patch = self.library.best_patch(known, antecedents, context) if antecedents else None
+        return ChunkRecord(True, () if patch is None else (patch,), conditioned, evicted)
+
+    @cached_property
+    def _conditioned(self) -> dict[str, tuple[ConditionedRecord, ...]]:
+        """What is held, by chunk."""
+        found: dict[str, tuple[ConditionedRecord, ...]] = {}
+        for name, resident in self.residents.items():
+            record = ConditionedRecord(resident.antecedents, name, resident.point, resident.name)
+            chunk = self.slots[name]
+            found[chunk] = (*found.get(chunk, ()), record)
+        return found

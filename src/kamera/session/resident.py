@@ -6,13 +6,16 @@ placed copy is never placed again, so that slides don't add roundings.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
+from torch import Tensor
 
 from kamera import patch as operator
 from kamera.channels import ChunkKV
+from kamera.kernels import Eager, Placement
 from kamera.patch import Patch
 from kamera.planner import OperatingPoint
 from kamera.rope import Rope
@@ -23,8 +26,15 @@ from kamera.shapes import Positions
 class Source(Protocol):
     """Something that can give a chunk's KV at any position."""
 
+    @property
+    def like(self) -> ChunkKV:
+        """KV of the chunk's shape, dtype and device, at whatever position."""
+
     def at(self, positions: Positions, spec: Rope) -> ChunkKV:
         """The chunk's KV, rotated to `positions`, in the cache dtype."""
+
+    def write(self, positions: Positions, spec: Rope, out: Mapping[str, Tensor]) -> None:
+        """The same bytes into `out`, [L, T, H, D] by channel, of any strides."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,12 +44,22 @@ class Cached:
     kv: ChunkKV
     positions: Positions
 
+    @property
+    def like(self) -> ChunkKV:
+        """The KV as it is held."""
+        return self.kv
+
     def at(self, positions: Positions, spec: Rope) -> ChunkKV:
         """Relocate through the un-rotated frame in float32: one rounding."""
         if self.positions.equal(positions):
             return self.kv
         wide = self.kv.to_canonical(self.positions, spec, wide_dtype(self.kv.dtype))
         return wide.at(positions, spec, self.kv.dtype)
+
+    def write(self, positions: Positions, spec: Rope, out: Mapping[str, Tensor]) -> None:
+        """See `Source.write`."""
+        for name, tensor in self.at(positions, spec).tensors.items():
+            out[name].copy_(tensor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +69,18 @@ class Patched:
     canonical: ChunkKV
     patch: Patch | None
 
+    @property
+    def like(self) -> ChunkKV:
+        """The canonical."""
+        return self.canonical
+
     def at(self, positions: Positions, spec: Rope) -> ChunkKV:
         """R(p) (canonical + U Vᵀ): one rounding."""
         return operator.apply(self.canonical, self.patch, positions, spec)
+
+    def write(self, positions: Positions, spec: Rope, out: Mapping[str, Tensor]) -> None:
+        """See `Source.write`: one pass."""
+        Eager().write(Placement(self.canonical, self.patch, positions, spec), out)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from kamera.channels import ChunkKV, concat
+from kamera.channels import ChunkKV
 from kamera.chunk import Chunk
 from kamera.engines.contract import Engine
 from kamera.errors import ConfigError
@@ -22,6 +22,7 @@ from kamera.planner import (
     RequestedChunk,
     plan,
 )
+from kamera.session.canvas import Canvas
 from kamera.session.carrier import Carrier
 from kamera.session.former import Former
 from kamera.session.holdings import Holdings
@@ -47,22 +48,22 @@ class Session:
         self.engine, self.store = engine, store
         self.settings = settings or SessionSettings()
         self.window = Window(self.settings.capacity)
-        tenant, rank = self.settings.tenant, self.settings.rank
-        self.library = Library(store, engine.model_key.digest, tenant, rank, engine.device)
-        self._former = Former(engine, self.library, rank)
+        tenant, profile = self.settings.tenant, self.settings.profile
+        self.library = Library(store, engine.model_key.digest, tenant, profile, engine.device)
+        self._former = Former(engine, self.library)
         self._prefix, _ = engine.frame("?", tenant=tenant)
         self._chunks: dict[str, Chunk] = {}
+        self._canvas = Canvas(engine)
         self._carrier = Carrier(
             engine,
             self.library,
             self._former,
+            self._canvas,
             self._chunks,
             self._prefix,
             self.settings.form_leading,
         )
         self._residents: dict[str, Resident] = {}
-        self._placed: list[ChunkKV] = []
-        self._context: ChunkKV | None = None
         self._last: Outcome | None = None
 
     @property
@@ -196,12 +197,11 @@ class Session:
         self._own(tail)
         outcome = self._carry_out("ask", self.window)
         clock = time.perf_counter()
-        if self._context is None and self._placed:
-            self._context = concat(self._placed)
-        start = sum(self._chunks[c].extent for c in self._order(self.window))
+        start = self._compose(tail.num_tokens)
+        context = self._canvas.front(len(self._residents))
         composed = outcome.path_s + time.perf_counter() - clock
         made = self.engine.generate(
-            tail, start=start, context=self._context, max_new_tokens=max_new_tokens
+            tail, start=start, context=context, max_new_tokens=max_new_tokens
         )
         return Answer(
             "ask",
@@ -214,6 +214,11 @@ class Session:
             num_tail=tail.num_tokens,
             ttft_s=composed + made.ttft_s,
         )
+
+    def placed(self) -> list[ChunkKV]:
+        """A copy of each chunk's KV as it stands in the window, the prefix first."""
+        self._compose(0)
+        return [self._canvas.placed(index) for index in range(len(self._residents))]
 
     def plan(self, window: Window | None = None) -> Plan:
         """What carrying out `window` (None: the present one) would do. Runs nothing."""
@@ -232,9 +237,21 @@ class Session:
         path_s = time.perf_counter() - clock - form_s
         outcome = Outcome(verb, tuple(carried.outcomes), left, path_s, form_s)
         # Plain stores with no call between them: an interrupt can't leave half of them done.
-        self._placed, self._context, self._last = carried.placed, None, outcome
-        self.window, self._residents = window, carried.residents
+        self._last, self.window, self._residents = outcome, window, carried.residents
         return outcome
+
+    def _compose(self, num_more: int) -> int:
+        """Have the window stand on the canvas, with room for so many tokens more. Gives where it ends.
+
+        All of it does already, but after a verb that failed half way.
+        """
+        start, chunks = 0, [self._chunks[digest] for digest in self._order(self.window)]
+        self._canvas.reserve(sum(chunk.num_tokens for chunk in chunks) + num_more)
+        held = self._residents.values()  # in window order
+        for index, (chunk, resident) in enumerate(zip(chunks, held, strict=False)):
+            self._canvas.lay(index, resident.source, chunk, start)
+            start += chunk.extent
+        return start
 
     def _as_chunk(self, source: Any) -> Chunk:
         if isinstance(source, Chunk):

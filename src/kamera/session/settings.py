@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from kamera.errors import ConfigError
+from kamera.patch import PatchProfile, profile_of
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,9 @@ class SessionSettings:
 
     Attributes:
         capacity: chunks that the window holds, the pinned prefix apart; None for no bound.
-        rank: patch rank m; clipped to a chunk's full rank.
+        rank: patch rank m, the same in all layers, float32; clipped to a chunk's full rank.
+        patch: what patches keep instead, in words: "bytes 6%, int8" (see `PatchProfile`). By default, with
+            neither, `KNEE`.
         form_leading: when a chunk is formed behind others, also form its patch behind the prefix
             alone (one short forward), so that it leads the window exactly once the others have left.
         keep_survivors: a chunk whose head antecedents left keeps what it absorbed of them and is
@@ -28,7 +31,8 @@ class SessionSettings:
     """
 
     capacity: int | None = None
-    rank: int = 16
+    rank: int | None = None
+    patch: str | None = None
     form_leading: bool = True
     keep_survivors: bool = True
     max_orderings: int = 24
@@ -52,7 +56,7 @@ class SessionSettings:
     def __post_init__(self) -> None:
         for name in ("capacity", "rank", "max_orderings"):
             value = getattr(self, name)
-            if type(value) is not int and not (name == "capacity" and value is None):
+            if type(value) is not int and not (name != "max_orderings" and value is None):
                 raise ConfigError(f"Invalid {name}: expected a whole number, got {value!r:.80}")
         for name in ("form_leading", "keep_survivors"):
             if type(getattr(self, name)) is not bool:
@@ -66,9 +70,15 @@ class SessionSettings:
                 f"Invalid window capacity: expected at least 1 chunk, or None for no bound, "
                 f"got {self.capacity}"
             )
-        if self.rank < 1:
-            raise ConfigError(f"Invalid rank: expected at least 1, got {self.rank}")
+        if self.patch is not None and not isinstance(self.patch, str):
+            raise ConfigError(f"Invalid patch: expected words or None, got {self.patch!r:.80}")
+        profile_of(self.rank, self.patch)
         if self.max_orderings < 1:
             raise ConfigError(
                 f"Invalid max_orderings: expected at least 1, got {self.max_orderings}"
             )
+
+    @property
+    def profile(self) -> PatchProfile:
+        """What patches keep."""
+        return profile_of(self.rank, self.patch)

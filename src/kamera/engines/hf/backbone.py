@@ -10,6 +10,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from kamera.channels import ATTENTION, MLA, Channel, ChunkKV
+from kamera.engines.contract import Context
 from kamera.engines.hf import cache as kv_cache
 from kamera.engines.hf.family import Family
 from kamera.engines.hf.modality import Inputs
@@ -63,7 +64,7 @@ class Backbone:
         token_ids: list[int],
         positions: Positions,
         media: Tensor | None = None,
-        context: ChunkKV | None = None,
+        context: Context | None = None,
     ) -> tuple[ChunkKV, Tensor]:
         """One forward over new tokens behind the placed KV `context`.
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from kamera.channels import ChunkKV
 from kamera.chunk import Chunk, Media
 from kamera.engines.contract import (
+    Context,
     Generated,
     KeepRows,
     Observe,
@@ -215,13 +216,17 @@ class HFEngine:
         self._num_media_runs += 1
         return self.backbone.see(chunk.key.kind, chunk.media.inputs)
 
+    def room(self, like: ChunkKV, num_tokens: int) -> ChunkKV:
+        """Memory for the KV of so many tokens, in which a forward runs in place; not initialised."""
+        return kv_cache.room(like, num_tokens)
+
     def prefill(
         self,
         chunks: Sequence[Chunk],
         vision: Vision,
         *,
         start: int,
-        context: ChunkKV | None = None,
+        context: Context | None = None,
     ) -> Prefilled:
         """Prefill chunks in one forward at position `start`, behind the placed KV `context`."""
         kv, logits = self.backbone.prefill(*_laid_out(chunks, vision, start), context)
@@ -254,7 +259,7 @@ class HFEngine:
         return in_context.layer_inputs(self.backbone, *_laid_out([chunk], vision, 0), layer)
 
     def generate(
-        self, tail: Chunk, *, start: int, context: ChunkKV | None, max_new_tokens: int
+        self, tail: Chunk, *, start: int, context: Context | None, max_new_tokens: int
     ) -> Generated:
         """Prefill the tail behind `context` and decode greedily, positions given explicitly."""
         if tail.media is not None or tail.key.model != self._model_key:
