@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from kamera.errors import ConfigError
-from kamera.lab.reproductions import fig3, fig4, fig5, fig6, fig7, fig8, table6
+from kamera.lab.reproductions import (
+    fig3,
+    fig4,
+    fig5,
+    fig6,
+    fig7,
+    fig8,
+    fig9,
+    table1,
+    table2,
+    table6,
+)
 from kamera.lab.reproductions.reproduction import Reproduction
 
 REPRODUCTIONS: dict[str, Reproduction] = {
     module.REPRODUCTION.name: module.REPRODUCTION
-    for module in (table6, fig3, fig4, fig5, fig6, fig7, fig8)
+    for module in (table1, table2, table6, fig3, fig4, fig5, fig6, fig7, fig8, fig9)
 }
 
 
