@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from kamera.channels import ChunkKV
 from kamera.chunk import Chunk
 from kamera.errors import ConfigError
-from kamera.identity import AntecedentKey, digest
+from kamera.identity import DIGEST_LEN, AntecedentKey, DigestTemplate, digest
 from kamera.patch import Patch, decode_patch, deficit, encode_patch, form_patch
 from kamera.planner import PatchKind, PatchRecord
 from kamera.store import Entry, EntryKey, Hit, Miss, MissReason, Store
@@ -23,6 +24,11 @@ Attributes = dict[str, Attribute]
 PATCH_VERSION = 1
 VISION_VERSION = 1
 CPU = torch.device("cpu")
+MAX_ANTECEDENTS = 4096
+"""Antecedents whose names are kept at hand."""
+
+_EXACT_KINDS: tuple[PatchKind, ...] = ("exact", "orbit")
+_KINDS: tuple[PatchKind, ...] = (*_EXACT_KINDS, "served")
 
 
 @dataclass
@@ -39,6 +45,9 @@ class Library:
     rank: int
     device: torch.device = CPU
     misses: dict[str, int] = field(default_factory=dict)
+    _antecedents: dict[tuple[str, ...], AntecedentKey] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def canonical(self, chunk: Chunk) -> ChunkKV | Miss:
         """KV(B given nothing), un-rotated."""
@@ -127,30 +136,51 @@ class Library:
         self, chunk: Chunk, antecedents: Sequence[str], context: str = ""
     ) -> tuple[PatchRecord, ...]:
         """The patches that are listed for these antecedents: exact, the orbit's, and the context's."""
-        records = [PatchRecord(kind, tuple(antecedents), self.rank) for kind in ("exact", "orbit")]
-        if context:
-            records.append(PatchRecord("served", tuple(antecedents), self.rank, context))
-        return tuple(
-            record
-            for record in records
-            if self.store.contains(self._patch_key(chunk, record.kind, antecedents, record.context))
-        )
+        return tuple(self._listed(chunk, tuple(antecedents), context))
+
+    def best_patch(
+        self, chunk: Chunk, antecedents: Sequence[str], context: str = ""
+    ) -> PatchRecord | None:
+        """The first of `patches`, which stand in the menu's order: the rest isn't looked up."""
+        for record in self._listed(chunk, tuple(antecedents), context):
+            return record
+        return None
+
+    def has_patch(self, chunk: Chunk, record: PatchRecord) -> bool:
+        """Whether the patch that a record names is listed."""
+        key = self._patch_key(chunk, record.kind, record.antecedents, record.context)
+        return self.store.contains(key)
+
+    def _listed(
+        self, chunk: Chunk, antecedents: tuple[str, ...], context: str
+    ) -> Iterator[PatchRecord]:
+        for kind in _KINDS if context else _EXACT_KINDS:
+            made = context if kind == "served" else ""
+            if self.store.contains(self._patch_key(chunk, kind, antecedents, made)):
+                yield PatchRecord(kind, antecedents, self.rank, made)
 
     def _canonical_key(self, chunk: Chunk) -> EntryKey:
-        return EntryKey("canonical", chunk.digest)
+        return EntryKey.of_checked("canonical", chunk.digest)
 
     def _patch_key(
         self, chunk: Chunk, kind: PatchKind, antecedents: Sequence[str], context: str = ""
     ) -> EntryKey:
-        key = AntecedentKey(tuple(antecedents))
-        identity = {
-            "chunk": chunk.digest,
-            "kind": kind,
-            "antecedent": key.set_digest if kind == "orbit" else key.digest,
-            "context": context,
-            "rank": self.rank,
-        }
-        return EntryKey("patch", digest("kamera.patch", PATCH_VERSION, identity))
+        behind = self._behind(tuple(antecedents))
+        name = behind.set_digest if kind == "orbit" else behind.digest
+        texts = (chunk.digest, name, context) if context else (chunk.digest, name)
+        template = _patch_template(kind, self.rank, len(context))
+        return EntryKey.of_checked("patch", template.digest(*texts))
+
+    def _behind(self, antecedents: tuple[str, ...]) -> AntecedentKey:
+        """The key of these antecedents: one step from all but the last, which a plan asks for before."""
+        found = self._antecedents.get(antecedents)
+        if found is None:
+            shorter = self._antecedents.get(antecedents[:-1])
+            found = shorter.then(antecedents[-1]) if shorter else AntecedentKey(antecedents)
+            if len(self._antecedents) >= MAX_ANTECEDENTS:
+                self._antecedents.clear()
+            self._antecedents[antecedents] = found
+        return found
 
     def _vision_key(self, chunk: Chunk) -> EntryKey:
         identity = {
@@ -179,6 +209,23 @@ class Library:
         # A put that fails is counted by the store; the window goes on from what it holds.
         owned = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         self.store.put(Entry(key, self.model, self.tenant, owned, attributes))
+
+
+@lru_cache(maxsize=64)
+def _patch_template(kind: PatchKind, rank: int | str, context_len: int) -> DigestTemplate:
+    """The digest that names a patch: of its chunk, its antecedents, and its context if it has one."""
+
+    def identity(chunk: str, antecedent: str, context: str = "") -> dict[str, object]:
+        return {
+            "chunk": chunk,
+            "kind": kind,
+            "antecedent": antecedent,
+            "context": context,
+            "rank": rank,
+        }
+
+    lengths = [DIGEST_LEN, DIGEST_LEN, *([context_len] if context_len else [])]
+    return DigestTemplate("kamera.patch", PATCH_VERSION, identity, *lengths)
 
 
 def _of_tokens(hit: Hit, num_tokens: int) -> Hit | Miss:

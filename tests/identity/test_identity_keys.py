@@ -157,7 +157,7 @@ GOLDEN = {
     "model": "e7cd5ea9c1345babebbf0a4fc26a2ea3847ec8339e67fb3f620d71a998e2b41d",
     "image": "f458c2edc1bab946b5726ad025a3b68ccbebf8fba127e2e296c806fa65cf3a21",
     "chunk": "bf46f2217b615c03de018eff80d27a7a6af3bf3c018118032784315bb8097808",
-    "antecedent": "a44e81c502e8a129cd32e297befe4cd31c7a2f7b46a36c7e84c2bc92e2f7d7ce",
+    "antecedent": "3d71da534009a4362592aba4b8f8cd56fcb0ffd56cbddcfbba3074d7f972568a",
 }
 
 
@@ -206,6 +206,14 @@ def test_the_set_digest_forgets_order_and_counts_repeats() -> None:
     assert ordered.set_digest == other.set_digest
     assert ordered.set_digest != ordered.digest
     assert AntecedentKey((W1, W1)).set_digest != AntecedentKey((W1,)).set_digest
+
+
+def test_an_antecedent_grows_into_the_same_as_the_whole() -> None:
+    grown = AntecedentKey(()).then(W1).then(W2).then(W1)
+    whole = AntecedentKey((W1, W2, W1))
+    assert (grown, grown.digest, grown.set_digest) == (whole, whole.digest, whole.set_digest)
+    with pytest.raises(ConfigError, match="lengths"):
+        grown.then("short")
 
 
 def test_an_antecedent_is_made_of_chunks() -> None:

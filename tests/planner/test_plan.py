@@ -53,7 +53,7 @@ def known(*facts: PatchRecord | ConditionedRecord, evicted: bool = False) -> Chu
 
 def bare(record: ChunkRecord) -> ChunkRecord:
     """The same, its canonical lost."""
-    return replace(record, canonical=False)
+    return record._replace(canonical=False)
 
 
 def request(*chunks: str, pinned: bool = True) -> Request:

@@ -18,7 +18,7 @@ from kamera.identity.chunk import (
     AntecedentKey,
     ChunkKey,
 )
-from kamera.identity.digests import check_digest, check_tenant, digest
+from kamera.identity.digests import DIGEST_LEN, DigestTemplate, check_digest, check_tenant, digest
 from kamera.identity.encoding import encode
 from kamera.identity.media import MediaIdentity
 from kamera.identity.model import Adapter, ModelKey, Shard
@@ -26,11 +26,13 @@ from kamera.identity.weights import weights_digest
 
 __all__ = [
     "CHUNK_KINDS",
+    "DIGEST_LEN",
     "MEDIA_KINDS",
     "POSITION_LAYOUT_VERSION",
     "Adapter",
     "AntecedentKey",
     "ChunkKey",
+    "DigestTemplate",
     "MediaIdentity",
     "ModelKey",
     "Shard",

@@ -2,18 +2,25 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from kamera.errors import ConfigError
-from kamera.identity.digests import check_digest, check_tenant, digest
+from kamera.identity.digests import (
+    DIGEST_LEN,
+    DigestTemplate,
+    check_digest,
+    check_tenant,
+    digest,
+)
 from kamera.identity.media import MediaIdentity
 from kamera.identity.model import ModelKey
 
 __all__ = ["CHUNK_KINDS", "MEDIA_KINDS", "POSITION_LAYOUT_VERSION", "AntecedentKey", "ChunkKey"]
 
 CHUNK_VERSION = 1
-ANTECEDENT_VERSION = 1
+ANTECEDENT_VERSION = 2
 
 POSITION_LAYOUT_VERSION = 1
 """Version of the rules that turn a chunk's tokens and grid into positions."""
@@ -81,23 +88,52 @@ class ChunkKey:
 class AntecedentKey:
     """The ordered chunks before a chunk, by their digests. No chunk at all is a valid antecedent.
 
-    `digest` depends on the order and names an exact patch. `set_digest` doesn't: it names an orbit
-    patch. It counts repeats, so that a doubled antecedent isn't the single one.
+    `digest` depends on the order and names an exact patch. It is a chain, so that `then` takes one step
+    however many chunks there are. `set_digest` doesn't depend on the order: it names an orbit patch. It
+    counts repeats, so that a doubled antecedent isn't the single one.
     """
 
     chunks: tuple[str, ...]
     digest: str = field(init=False, compare=False)
-    set_digest: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        link = _NO_ANTECEDENT
         for index, chunk in enumerate(self.chunks):
-            check_digest(f"Antecedent {index}", chunk)
-        ordered = digest("kamera.antecedent", ANTECEDENT_VERSION, list(self.chunks))
-        unordered = digest("kamera.antecedent-set", ANTECEDENT_VERSION, sorted(self.chunks))
-        object.__setattr__(self, "digest", ordered)
-        object.__setattr__(self, "set_digest", unordered)
+            link = _LINK.digest(link, check_digest(f"Antecedent {index}", chunk))
+        object.__setattr__(self, "digest", link)
 
     @classmethod
     def of(cls, chunks: Iterable[ChunkKey]) -> "AntecedentKey":
         """The antecedent that these chunks make, in this order."""
         return cls(tuple(chunk.digest for chunk in chunks))
+
+    def then(self, chunk: str) -> "AntecedentKey":
+        """With one more chunk behind these: the `digest` of a `ChunkKey`, of which the length is checked."""
+        longer = object.__new__(AntecedentKey)
+        longer.__dict__.update(
+            chunks=(*self.chunks, chunk), digest=_LINK.digest(self.digest, chunk)
+        )
+        return longer
+
+    @cached_property
+    def set_digest(self) -> str:
+        """The name of the set; each chunk is of one length, so that their text has one reading."""
+        if not self.chunks:
+            return digest("kamera.antecedent-set", ANTECEDENT_VERSION, "")
+        return _set_template(len(self.chunks)).digest("".join(sorted(self.chunks)))
+
+
+@lru_cache(maxsize=256)
+def _set_template(num_chunks: int) -> DigestTemplate:
+    length = num_chunks * DIGEST_LEN
+    return DigestTemplate("kamera.antecedent-set", ANTECEDENT_VERSION, str, length)
+
+
+_NO_ANTECEDENT = digest("kamera.antecedent", ANTECEDENT_VERSION, [])
+_LINK = DigestTemplate(
+    "kamera.antecedent",
+    ANTECEDENT_VERSION,
+    lambda before, chunk: [before, chunk],
+    DIGEST_LEN,
+    DIGEST_LEN,
+)

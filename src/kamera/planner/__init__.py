@@ -4,6 +4,7 @@ Pure data in, data out: no tensor, no clock, no store.
 
     points    OperatingPoint, the menu's names
     catalog   what is known of a chunk: canonical, conditioned KV, patches
+    names     what KV is called by how it was made
     lanes     one function a lane, tried in the menu's order
     plan      plan(request, catalog) -> Plan
 """
@@ -15,9 +16,9 @@ from kamera.planner.catalog import (
     PatchKind,
     PatchRecord,
     StaticCatalog,
-    context_of,
-    served_name,
 )
+from kamera.planner.lanes import made_of
+from kamera.planner.names import Front, context_of, served_name
 from kamera.planner.plan import Choice, Plan, PlannedChunk, Request, RequestedChunk, plan
 from kamera.planner.points import OperatingPoint
 
@@ -26,6 +27,7 @@ __all__ = [
     "Choice",
     "ChunkRecord",
     "ConditionedRecord",
+    "Front",
     "OperatingPoint",
     "PatchKind",
     "PatchRecord",
@@ -35,6 +37,7 @@ __all__ = [
     "RequestedChunk",
     "StaticCatalog",
     "context_of",
+    "made_of",
     "plan",
     "served_name",
 ]

@@ -1,9 +1,11 @@
-"""The catalog: what is known of each chunk, as plain data."""
+"""The catalog: what is known of each chunk, as plain data.
 
-import hashlib
-from collections.abc import Mapping, Sequence
+Records are tuples: a plan makes some hundreds of them, within a millisecond.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from kamera.planner.points import OperatingPoint
 
@@ -11,36 +13,25 @@ PatchKind = Literal["exact", "orbit", "served"]
 """exact: formed behind re-prefill's own KV. served: formed behind a window that held approximate KV."""
 
 
-def served_name(chunk: str, *how: str) -> str:
-    """The name of a chunk's KV as it stands in a window: 64 hex digits that depend on how it was made."""
-    return _name("kamera.served", chunk, *how)
+class PatchRecord(NamedTuple):
+    """A stored patch: the antecedents it was formed on (in any order for an orbit patch), what it keeps.
 
-
-def context_of(names: Sequence[str]) -> str:
-    """The name of all that stands in front of a chunk, as it was made."""
-    return _name("kamera.context", *names)
-
-
-def _name(*parts: str) -> str:
-    encoded = b"".join(len(part.encode()).to_bytes(8, "little") + part.encode() for part in parts)
-    return hashlib.sha256(encoded).hexdigest()
-
-
-@dataclass(frozen=True)
-class PatchRecord:
-    """A stored patch: the antecedents it was formed on (in any order for an orbit patch), its rank.
-
+    `rank` is its rank, or the words of its profile where that is more than a rank.
     `context` names how these were made, for a served patch alone.
     """
 
     kind: PatchKind
     antecedents: tuple[str, ...]
-    rank: int
+    rank: int | str
     context: str = ""
 
+    @property
+    def shown(self) -> str:
+        """What it keeps, for a person."""
+        return f"rank {self.rank}" if isinstance(self.rank, int) else self.rank
 
-@dataclass(frozen=True)
-class ConditionedRecord:
+
+class ConditionedRecord(NamedTuple):
     """Conditioned KV held in the window: the antecedents it was formed on, and the slot that holds it.
 
     `point` and `name` say how it was made: `point` is LEADING for KV that is what re-prefill caches
@@ -53,8 +44,7 @@ class ConditionedRecord:
     name: str = ""
 
 
-@dataclass(frozen=True)
-class ChunkRecord:
+class ChunkRecord(NamedTuple):
     """What is held of one chunk."""
 
     canonical: bool = False

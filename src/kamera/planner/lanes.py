@@ -6,12 +6,14 @@ answers. A new lane is a function here and a row there.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kamera.planner.catalog import ChunkRecord, PatchRecord
+from kamera.planner.names import context_of
 from kamera.planner.points import OperatingPoint
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Situation:
     """One chunk of the request: its size, the antecedents it will stand behind, what is held of it."""
 
@@ -22,12 +24,13 @@ class Situation:
     """Whether the first antecedent is the pinned prefix, which never leaves."""
     context: str = ""
     """Names how what stands in front was made; empty when it is all exact."""
+    behind: str = ""
+    """`context_of` the antecedents themselves; empty to have it computed."""
     keep_survivors: bool = True
     """Whether a chunk may keep what it absorbed of antecedents that left."""
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """How to serve one chunk, and why."""
 
     point: OperatingPoint
@@ -44,6 +47,16 @@ class Choice:
 
 
 Lane = Callable[[Situation], Choice | None]
+
+
+def made_of(patch: PatchRecord, behind: str = "") -> tuple[str, ...]:
+    """What KV that a patch serves is made of: `Choice.how`. `behind`: `context_of` its antecedents, if known.
+
+    A served patch stands for the KV that it was formed from, as an exact patch does for exact KV.
+    """
+    if patch.kind == "served":
+        return ("formed", patch.context)
+    return (patch.kind, str(patch.rank), behind or context_of(patch.antecedents))
 
 
 def leading(situation: Situation) -> Choice | None:
@@ -65,8 +78,9 @@ def exact(situation: Situation) -> Choice | None:
         return None
     for patch in situation.record.patches:
         if patch.kind == "exact" and patch.antecedents == situation.antecedents:
-            reason = f"patch of rank {patch.rank} formed on the same antecedents"
-            return Choice(OperatingPoint.EXACT, reason, patch=patch, how=_made_of(patch))
+            reason = f"patch of {patch.shown} formed on the same antecedents"
+            how = made_of(patch, situation.behind)
+            return Choice(OperatingPoint.EXACT, reason, patch=patch, how=how)
     return None
 
 
@@ -77,7 +91,7 @@ def orbit(situation: Situation) -> Choice | None:
     for patch in situation.record.patches:
         if patch.kind == "orbit" and sorted(patch.antecedents) == sorted(situation.antecedents):
             reason = f"same {len(patch.antecedents)} antecedents in another order: orbit patch"
-            return Choice(OperatingPoint.ORBIT, reason, patch=patch, how=_made_of(patch))
+            return Choice(OperatingPoint.ORBIT, reason, patch=patch, how=made_of(patch))
     return None
 
 
@@ -90,7 +104,7 @@ def survivor(situation: Situation) -> Choice | None:
         if _head_left(held.antecedents, here, situation.pinned):
             left = len(held.antecedents) - len(here)
             reason = f"{left} leading antecedent{'s' * (left > 1)} left: relocate, no patch"
-            how = ("survivor", held.name, *held.antecedents)
+            how = ("survivor", held.name, context_of(held.antecedents))
             return Choice(OperatingPoint.SURVIVOR, reason, slot=held.slot, how=how)
     return None
 
@@ -102,8 +116,8 @@ def served(situation: Situation) -> Choice | None:
     for patch in situation.record.patches:
         same = patch.antecedents == situation.antecedents and patch.context == situation.context
         if patch.kind == "served" and same:
-            reason = f"patch of rank {patch.rank} formed behind this same approximate window"
-            return Choice(OperatingPoint.SERVED, reason, patch=patch, how=_made_of(patch))
+            reason = f"patch of {patch.shown} formed behind this same approximate window"
+            return Choice(OperatingPoint.SERVED, reason, patch=patch, how=made_of(patch))
     return None
 
 
@@ -126,13 +140,6 @@ def form(situation: Situation) -> Choice:
 
 
 MENU: tuple[Lane, ...] = (leading, exact, orbit, survivor, served, recall, form)
-
-
-def _made_of(patch: PatchRecord) -> tuple[str, ...]:
-    """A served patch stands for the KV that it was formed from, as an exact patch does for exact KV."""
-    if patch.kind == "served":
-        return ("formed", patch.context)
-    return (patch.kind, str(patch.rank), *patch.antecedents)
 
 
 def _head_left(formed: tuple[str, ...], here: tuple[str, ...], pinned: bool) -> bool:

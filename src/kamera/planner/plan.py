@@ -1,16 +1,17 @@
 """plan(): walk the window from the front and choose a lane for each chunk."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kamera.errors import ConfigError
-from kamera.planner.catalog import Catalog, context_of, served_name
+from kamera.planner.catalog import Catalog
 from kamera.planner.lanes import MENU, Choice, Situation
+from kamera.planner.names import Front, served_name
 
 __all__ = ["Choice", "Plan", "PlannedChunk", "Request", "RequestedChunk", "plan"]
 
 
-@dataclass(frozen=True)
-class RequestedChunk:
+class RequestedChunk(NamedTuple):
     """One chunk of the window that is wanted: where it sits, what it is, how many tokens it has."""
 
     slot: str
@@ -40,8 +41,7 @@ class Request:
         return tuple(chunk.chunk for chunk in self.chunks[:index])
 
 
-@dataclass(frozen=True)
-class PlannedChunk:
+class PlannedChunk(NamedTuple):
     """One chunk with its choice."""
 
     request: RequestedChunk
@@ -80,20 +80,28 @@ class Plan:
 def plan(request: Request, catalog: Catalog) -> Plan:
     """The cheapest lane that is valid for each chunk; prefill where none is."""
     planned: list[PlannedChunk] = []
-    names: list[str] = []
+    front = Front()
+    digests = tuple(chunk.chunk for chunk in request.chunks)
     for index, chunk in enumerate(request.chunks):
-        antecedents = request.antecedents(index)
-        context = "" if names == list(antecedents) else context_of(names)
-        record = catalog.of(chunk.chunk, antecedents, context)
+        antecedents, context = digests[:index], front.context
         situation = Situation(
             chunk.num_tokens,
             antecedents,
-            record,
+            catalog.of(chunk.chunk, antecedents, context),
             request.pinned,
             context,
+            front.behind,
             request.keep_survivors,
         )
-        choice = next(choice for lane in MENU if (choice := lane(situation)) is not None)
-        planned.append(PlannedChunk(chunk, antecedents, choice, context))
-        names.append(planned[-1].name)
+        made = PlannedChunk(chunk, antecedents, _choose(situation), context)
+        planned.append(made)
+        front.add(chunk.chunk, made.name)
     return Plan(tuple(planned))
+
+
+def _choose(situation: Situation) -> Choice:
+    for lane in MENU:
+        choice = lane(situation)
+        if choice is not None:
+            return choice
+    raise AssertionError("the last lane always answers")

@@ -17,6 +17,7 @@ from kamera.planner import (
     PlannedChunk,
     Request,
     RequestedChunk,
+    made_of,
     plan,
     served_name,
 )
@@ -91,18 +92,19 @@ class Shelf:
         if self.limit is not None and len(antecedents) >= self.limit:
             return ChunkRecord()
         if not self.library.has_canonical(known):
-            return ChunkRecord(patches=self.library.patches(known, antecedents, context))
-        return ChunkRecord(
-            canonical=True,
-            patches=self.library.patches(known, antecedents, context),
-            conditioned=tuple(self._conditioned(known, antecedents)),
-        )
+            return ChunkRecord()
+        patch = self.library.best_patch(known, antecedents, context) if antecedents else None
+        patches = () if patch is None else (patch,)
+        if patch is not None and patch.kind != "served":
+            return ChunkRecord(canonical=True, patches=patches)  # no survivor comes before it
+        conditioned = tuple(self._conditioned(known, antecedents))
+        return ChunkRecord(canonical=True, patches=patches, conditioned=conditioned)
 
     def _conditioned(self, chunk: Chunk, antecedents: tuple[str, ...]) -> list[ConditionedRecord]:
         """A canonical with its patch stands for the KV that it was formed on: a survivor's source."""
         found = []
         for record in self.formed.behind_more(chunk.digest, antecedents):
-            if record in self.library.patches(chunk, record.antecedents, record.context):
+            if self.library.has_patch(chunk, record):
                 slot = f"{record.kind}:{record.context}:{','.join(record.antecedents)}"
                 self.survivors[slot] = record
                 found.append(
@@ -170,6 +172,4 @@ def _step(planned: PlannedChunk, shelf: Shelf) -> Step:
 
 def _patched_name(chunk: Chunk, record: PatchRecord) -> str:
     """As the planner names a chunk that this patch serves."""
-    if record.kind == "served":
-        return served_name(chunk.digest, "formed", record.context)
-    return served_name(chunk.digest, record.kind, str(record.rank), *record.antecedents)
+    return served_name(chunk.digest, *made_of(record))

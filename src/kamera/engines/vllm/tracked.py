@@ -9,7 +9,7 @@ from typing import Any
 from kamera.chunk import Chunk
 from kamera.engines.vllm.metadata import Owner
 from kamera.engines.vllm.steps import Step
-from kamera.planner import context_of, served_name
+from kamera.planner import Front, context_of, served_name
 
 
 @dataclass
@@ -82,12 +82,11 @@ class Tracked:
 
     def contexts(self, shard: int) -> list[str]:
         """For each chunk the name of how what stands in front was made; "" when all is exact."""
-        names: list[str] = []
+        front = Front()
         contexts: list[str] = []
         for index, chunk in enumerate(self.chunks[shard]):
-            front = "" if names == list(self.antecedents(shard, index)) else context_of(names)
-            contexts.append(front)
-            names.append(self._name(shard, index, chunk, front))
+            contexts.append(front.context)
+            front.add(chunk.digest, self._name(shard, index, chunk, front.context))
         return contexts
 
     def _name(self, shard: int, index: int, chunk: Chunk, context: str) -> str:
