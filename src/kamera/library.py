@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import InitVar, dataclass, field
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import torch
@@ -14,9 +16,9 @@ from kamera.channels import ChunkKV
 from kamera.chunk import Chunk
 from kamera.errors import ConfigError
 from kamera.identity import DIGEST_LEN, AntecedentKey, DigestTemplate, digest
-from kamera.patch import Patch, decode_patch, deficit, encode_patch, form_patch
+from kamera.patch import Patch, PatchProfile, decode_patch, deficit, encode_patch
 from kamera.planner import PatchKind, PatchRecord
-from kamera.store import Entry, EntryKey, Hit, Miss, MissReason, Store
+from kamera.store import Entry, EntryKey, Hit, Miss, MissReason, ReadAhead, Store
 from kamera.store.entry import Attribute
 
 Attributes = dict[str, Attribute]
@@ -36,18 +38,31 @@ class Library:
     """Typed reads and writes. A read gives the value, or the `Miss` that says why there is none.
 
     The store keeps tensors on the CPU; what is read is given on `device`. `misses` counts those reasons,
-    by the kind of what was asked for.
+    by the kind of what was asked for. `patches_as` is what patches keep, a number standing for a rank: they
+    are keyed by it, so that a library finds those of its own profile alone.
     """
 
     store: Store
     model: str
     tenant: str | None
-    rank: int
+    patches_as: InitVar[PatchProfile | int]
     device: torch.device = CPU
     misses: dict[str, int] = field(default_factory=dict)
+    profile: PatchProfile = field(init=False)
     _antecedents: dict[tuple[str, ...], AntecedentKey] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    _ahead: ReadAhead | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self, patches_as: PatchProfile | int) -> None:
+        if isinstance(patches_as, int):
+            patches_as = PatchProfile(rank=patches_as)
+        self.profile = patches_as
+
+    @cached_property
+    def rank(self) -> int | str:
+        """What names the profile in keys and records: the rank where there is nothing but that."""
+        return self.profile.plain_rank or str(self.profile)
 
     def canonical(self, chunk: Chunk) -> ChunkKV | Miss:
         """KV(B given nothing), un-rotated."""
@@ -94,6 +109,7 @@ class Library:
             "context": context,
             "chunk": chunk.digest,
             "rank": patch.rank,
+            "profile": str(self.profile),
         }
         kind: PatchKind = "orbit" if patch.kind == "orbit" else "served" if context else "exact"
         self._put(self._patch_key(chunk, kind, antecedents, context), tensors, attributes)
@@ -116,7 +132,8 @@ class Library:
             context: names how what stands in front was made, when some of it was approximate.
         """
         key = AntecedentKey(tuple(antecedents)).digest
-        patch = form_patch(deficit(conditioned, canonical), key, self.rank)
+        deltas = deficit(conditioned, canonical)
+        patch = self.profile.form(deltas, key, canonical.num_bytes)
         self.keep_patch(chunk, antecedents, patch, context)
 
     def vision(self, chunk: Chunk) -> Tensor | Miss:
@@ -127,6 +144,24 @@ class Library:
     def keep_vision(self, chunk: Chunk, embeddings: Tensor) -> None:
         """Store vision embeddings, apart from any KV."""
         self._put(self._vision_key(chunk), {"embeddings": embeddings}, {})
+
+    @contextmanager
+    def reading_ahead(
+        self, wanted: Sequence[tuple[Chunk, PatchRecord | None]]
+    ) -> Iterator[Library]:
+        """This library for as long as these are read, in this order: a chunk's canonical, then its patch.
+
+        Those that lie on a disk are read before they are asked for. What it gives is the same.
+        """
+        keys = []
+        for chunk, record in wanted:
+            keys.append(self._canonical_key(chunk))
+            if record is not None:
+                keys.append(self._patch_key(chunk, record.kind, record.antecedents, record.context))
+        with ReadAhead(self.store, keys, model=self.model, tenant=self.tenant) as source:
+            library = copy(self)
+            library._ahead = source
+            yield library
 
     def has_canonical(self, chunk: Chunk) -> bool:
         """Whether a canonical is listed."""
@@ -195,7 +230,8 @@ class Library:
 
     def _get(self, key: EntryKey, num_tokens: int | None = None) -> Hit | Miss:
         """An entry; one whose KV isn't of `num_tokens` tokens is a miss, whatever its digest says."""
-        found = self.store.get(key, model=self.model, tenant=self.tenant)
+        source = self.store if self._ahead is None else self._ahead
+        found = source.get(key, model=self.model, tenant=self.tenant)
         if isinstance(found, Hit) and num_tokens is not None:
             found = _of_tokens(found, num_tokens)
         return self._count(key, found) if isinstance(found, Miss) else found

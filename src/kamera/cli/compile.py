@@ -41,7 +41,16 @@ def compile_(
         ),
     ] = None,
     engine: Annotated[Engine, typer.Option(help="The engine that will serve.")] = Engine.VLLM,
-    rank: Annotated[int, typer.Option(min=1, help="Rank of the patches.")] = 16,
+    rank: Annotated[
+        int | None,
+        typer.Option(min=1, help="One rank for all layers, in float32, in place of --patch."),
+    ] = None,
+    patch: Annotated[
+        str | None,
+        typer.Option(
+            help='What patches keep, in words: "bytes 6%, least 8, int8" (the default), "rank 16, bf16".'
+        ),
+    ] = None,
     tenant: Annotated[
         str | None, typer.Option(help="Whose data this is, as the server will be told.")
     ] = None,
@@ -58,6 +67,7 @@ def compile_(
         settings = ConnectorSettings(
             store=str(store_folder(store, make=True)),
             rank=rank,
+            patch=patch,
             fill="eager",
             tenant=tenant,
             keep_survivors=False,  # there is time: each window's patches are formed on its own prefill

@@ -29,7 +29,12 @@ def replay(  # one parameter an option, as typer wants them
         int, typer.Option(help="Recall a frame that left after every so many new ones; 0: never.")
     ] = DEFAULTS.look_back_every,
     reorder: Annotated[bool, typer.Option(help="Reverse the last window.")] = DEFAULTS.reorder,
-    rank: Annotated[int, typer.Option(help="Rank of the patches.")] = DEFAULTS.rank,
+    rank: Annotated[
+        int | None,
+        typer.Option(
+            help="One rank for all layers of the patches; the session's default if not given."
+        ),
+    ] = DEFAULTS.rank,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = OUT,
     store: Annotated[
         Path | None, typer.Option(help="Folder of Kamera's store; memory alone if not given.")

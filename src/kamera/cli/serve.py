@@ -50,7 +50,16 @@ def serve(  # one parameter an option, as typer wants them
         Path | None,
         typer.Option(help="Folder of the store; one that ends with the server if not given."),
     ] = None,
-    rank: Annotated[int, typer.Option(min=1, help="Rank of the patches.")] = 16,
+    rank: Annotated[
+        int | None,
+        typer.Option(min=1, help="One rank for all layers, in float32, in place of --patch."),
+    ] = None,
+    patch: Annotated[
+        str | None,
+        typer.Option(
+            help='What patches keep, in words: "bytes 6%, least 8, int8" (the default), "rank 16, bf16".'
+        ),
+    ] = None,
     fill: Annotated[
         Fill, typer.Option(help="When missing canonicals are made by requests of the server's own.")
     ] = Fill.IDLE,
@@ -91,6 +100,7 @@ def serve(  # one parameter an option, as typer wants them
             {
                 "store": None if store is None else str(store),
                 "rank": rank,
+                "patch": patch,
                 "fill": fill.value,
                 "fill_per_minute": fill_per_minute,
                 "tenant": tenant,

@@ -6,17 +6,20 @@ from kamera.patch.encode import decode_patch, encode_patch
 from kamera.patch.factors import AnyFactors, Factors, Patch, PatchKind
 from kamera.patch.fit import fit_gram, fit_svd, form_patch
 from kamera.patch.orbit import mean_deficit
+from kamera.patch.profile import KNEE, PatchProfile, profile_of
 from kamera.patch.quantise import quantised
 from kamera.patch.ragged import RaggedFactors
 from kamera.patch.random_fit import fit_fast, fit_random
 from kamera.patch.ranks import spread_ranks
 
 __all__ = [
+    "KNEE",
     "AnyFactors",
     "Deficits",
     "Factors",
     "Patch",
     "PatchKind",
+    "PatchProfile",
     "RaggedFactors",
     "apply",
     "decode_patch",
@@ -28,6 +31,7 @@ __all__ = [
     "fit_svd",
     "form_patch",
     "mean_deficit",
+    "profile_of",
     "quantised",
     "spread_ranks",
 ]

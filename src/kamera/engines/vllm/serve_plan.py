@@ -153,9 +153,8 @@ def _notes(options: ServeOptions, verdict: Verdict) -> list[tuple[str, str]]:
     shown = verdict.family or verdict.model_type
     notes = [("model", f"{options.model} ({shown}, {verdict.status})")]
     notes += [("note", text) for text in verdict.notes]
-    notes.append(
-        ("plug-in", f"{CONNECTOR}: patches of rank {settings.rank}, failed loads recomputed")
-    )
+    kept = str(settings.profile) if settings.rank is None else f"rank {settings.rank}"
+    notes.append(("plug-in", f"{CONNECTOR}: patches of {kept}, failed loads recomputed"))
     kept = settings.store or "memory alone"
     tenant = "" if settings.tenant is None else f", tenant {settings.tenant}"
     notes.append(("store", f"{kept}{tenant}"))

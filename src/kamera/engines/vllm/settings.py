@@ -9,6 +9,7 @@ from typing import Any
 
 from kamera.errors import ConfigError
 from kamera.identity import check_tenant
+from kamera.patch import PatchProfile, profile_of
 
 FILLS = ("eager", "idle", "off")
 GIB = 1 << 30
@@ -20,7 +21,9 @@ class ConnectorSettings:
 
     Attributes:
         store: the store's folder; None keeps chunks in memory alone, for an engine of one process.
-        rank: patch rank m; clipped to a chunk's full rank.
+        rank: patch rank m, the same in all layers, float32; clipped to a chunk's full rank.
+        patch: what patches keep instead, in words: "bytes 6%, int8" (see `PatchProfile`). By default, with
+            neither, `KNEE`.
         fill: `eager` or `idle`: keep what the engine prefills, and tell the companion which canonicals
             are wanted; it sends them at once, or while no client waits. `off`: read the store, add nothing.
         fill_per_minute: most requests of the companion in any minute.
@@ -34,7 +37,8 @@ class ConnectorSettings:
     """
 
     store: str | None = None
-    rank: int = 16
+    rank: int | None = None
+    patch: str | None = None
     fill: str = "idle"
     fill_per_minute: int = 600
     keep_survivors: bool = True
@@ -72,10 +76,15 @@ class ConnectorSettings:
         )
         for name in counts:
             value = getattr(self, name)
+            if name == "rank" and value is None:
+                continue
             if type(value) is not int or value < 1:
                 raise ConfigError(
                     f"Invalid {name}: expected a whole number of at least 1, got {value!r:.80}"
                 )
+        if self.patch is not None and not isinstance(self.patch, str):
+            raise ConfigError(f"Invalid patch: expected words or null, got {self.patch!r:.80}")
+        profile_of(self.rank, self.patch)
         if self.fill not in FILLS:
             raise ConfigError(
                 f"Invalid fill: expected one of {', '.join(FILLS)}, got {self.fill!r:.80}"
@@ -87,6 +96,11 @@ class ConnectorSettings:
         if self.store is not None and (type(self.store) is not str or not self.store):
             raise ConfigError(f"Invalid store: expected a folder or null, got {self.store!r:.80}")
         check_tenant(self.tenant)
+
+    @property
+    def profile(self) -> PatchProfile:
+        """What patches keep."""
+        return profile_of(self.rank, self.patch)
 
     @property
     def captures(self) -> bool:

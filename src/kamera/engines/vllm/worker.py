@@ -54,9 +54,12 @@ class WorkerHalf:
         self._num_unformed_bytes = 0
         self._libraries: dict[tuple[str, str | None], Library] = {}
 
-    def start(self, jobs: Jobs) -> None:
-        """Begin this step, and its loads."""
+    def begin_step(self) -> None:
+        """The engine is about to run the model; `finished` ends the step."""
         self._quiet.begin_step()
+
+    def start(self, jobs: Jobs) -> None:
+        """Begin this step's loads."""
         for job in jobs.loads:
             future = self._loader.submit(self._load, job)
             self._running[job.request] = (job, future, time.monotonic() + LOAD_DEADLINE_S)
@@ -233,7 +236,7 @@ class WorkerHalf:
         if key not in self._libraries:
             if len(self._libraries) >= MAX_LIBRARIES:
                 self._libraries.clear()  # a client may choose a salt for each request
-            self._libraries[key] = Library(self.store, *key, self.settings.rank, self.pool.device)
+            self._libraries[key] = Library(self.store, *key, self.settings.profile, self.pool.device)
         return self._libraries[key]
 
     def _settle_device(self) -> None:

@@ -22,7 +22,7 @@ def make_arms(session: Session) -> tuple[Arm, ...]:
     return (Reprefill(engine), PrefixCache(engine), Blind(Workbench(engine)), Kamera(session))
 
 
-def warm_up(engine: Engine, request: ArmRequest, rank: int) -> None:
+def warm_up(engine: Engine, request: ArmRequest, rank: int | None) -> None:
     """Serve the largest window with arms that are thrown away, formed and held, so that none pays for it.
 
     The measured arms, and the store, see none of it.

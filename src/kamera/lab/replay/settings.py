@@ -22,7 +22,7 @@ class ReplaySettings:
         question: asked of every window.
         look_back_every: after every so many new frames, one that left is recalled; 0 for never.
         reorder: whether the last window is asked once more in reverse order.
-        rank: patch rank m.
+        rank: patch rank m, the same in all layers; None for the session's default.
         max_frames: the first so many images of a folder; so many evenly spaced frames of a video.
         skip_bad: count an image that can't be read and go on, instead of failing.
     """
@@ -35,14 +35,15 @@ class ReplaySettings:
     question: str = QUESTION
     look_back_every: int = 3
     reorder: bool = True
-    rank: int = 16
+    rank: int | None = None
     max_frames: int | None = None
     skip_bad: bool = False
 
     def __post_init__(self) -> None:
         self._require("window", self.window, 1)
         self._require("look_back_every", self.look_back_every, 0)
-        self._require("rank", self.rank, 1)
+        if self.rank is not None:
+            self._require("rank", self.rank, 1)
         if self.max_frames is not None:
             self._require("max_frames", self.max_frames, 1)
         if not self.question.strip():
