@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kamera.chunk import Chunk
 from kamera.engines.contract import Engine
 from kamera.library import Library
-from kamera.planner import Front, OperatingPoint, Plan, PlannedChunk, served_name
+from kamera.planner import Front, OperatingPoint, PatchRecord, Plan, PlannedChunk, served_name
 from kamera.session.canvas import Canvas
 from kamera.session.former import Former
 from kamera.session.outcome import ChunkOutcome
+from kamera.session.pending import FormJob, Pending
 from kamera.session.resident import Cached, Patched, Resident, Source
 from kamera.store import Miss
 
@@ -36,6 +36,7 @@ class Carrier:
     engine: Engine
     library: Library
     former: Former
+    pending: Pending
     canvas: Canvas
     chunks: Mapping[str, Chunk]
     prefix: Chunk | None
@@ -47,11 +48,21 @@ class Carrier:
         self.canvas.reserve(sum(chunk.request.num_tokens for chunk in plan.chunks))
         front = Front()
         start = 0
-        for planned in plan.chunks:
-            resident = self._serve(planned, residents, done, start, front.context)
-            front.add(planned.request.chunk, _name_here(resident, planned))
-            start += self.chunks[planned.request.chunk].extent
+        with self.library.reading_ahead(self._wanted(plan)) as library:
+            carrier = replace(self, library=library)
+            for planned in plan.chunks:
+                resident = carrier._serve(planned, residents, done, start, front.context)
+                front.add(planned.request.chunk, _name_here(resident, planned))
+                start += self.chunks[planned.request.chunk].extent
         return done
+
+    def _wanted(self, plan: Plan) -> list[tuple[Chunk, PatchRecord | None]]:
+        """What the plan's chunks are served from in the store, in order."""
+        return [
+            (self.chunks[planned.request.chunk], planned.choice.patch)
+            for planned in plan.chunks
+            if planned.choice.slot is None and planned.choice.point.is_free
+        ]
 
     def _serve(
         self,
@@ -123,14 +134,9 @@ class Carrier:
         vision = self.former.vision([chunk])
         kv = self.engine.prefill([chunk], vision, start=start, context=front).kv
         positions = chunk.layout.at(start)
-        clock = time.perf_counter()
-        if planned.antecedents:
-            self.former.learn(chunk, planned.antecedents, kv, positions, context)
-            if self.prefix is not None and len(planned.antecedents) > 1 and self.form_leading:
-                self.former.learn_leading(chunk, self.prefix)
-        else:
-            self.library.keep_canonical(chunk, kv.to_canonical(positions, self.engine.spec))
-        self.former.form_s += time.perf_counter() - clock
+        behind = len(planned.antecedents) > 1 and self.form_leading
+        leading = self.prefix if behind else None
+        self.pending.add(FormJob(chunk, planned.antecedents, kv, positions, context, leading))
         point = OperatingPoint.FORM if context else OperatingPoint.LEADING
         name = served_name(chunk.digest, "formed", context) if context else chunk.digest
         return Resident(Cached(kv, positions), planned.antecedents, point, name)

@@ -4,6 +4,7 @@
     entry        EntryKey, Entry
     memory       MemoryStore: this process, byte cap, least recently used first out
     disk         DiskStore: one folder of safetensors files and an index that can be rebuilt
+    ahead        ReadAhead: gets in a known order, read before they are asked for
     tiered       TieredStore: memory over disk
     file_format  an entry as bytes
     directory, index, owner, rebuild, uses   the parts of the disk store
@@ -13,6 +14,7 @@ Files are data: safetensors and JSON. Nothing here can run code from a file.
 
 from pathlib import Path
 
+from kamera.store.ahead import AHEAD_BYTES, ReadAhead
 from kamera.store.contract import (
     Hit,
     Miss,
@@ -31,6 +33,7 @@ from kamera.store.memory import MemoryStore
 from kamera.store.tiered import TieredStore
 
 __all__ = [
+    "AHEAD_BYTES",
     "ENTRY_KINDS",
     "DiskStore",
     "Entry",
@@ -43,6 +46,7 @@ __all__ = [
     "Problem",
     "PutReason",
     "PutResult",
+    "ReadAhead",
     "Store",
     "StoreStats",
     "TieredStore",

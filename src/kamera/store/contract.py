@@ -107,12 +107,10 @@ class Peek:
     Attributes:
         num_bytes: about as much memory as a get takes.
         version: another one once another entry has been put under the key, or it left and came back.
-        in_memory: whether a get reads no disk.
     """
 
     num_bytes: int
     version: Hashable
-    in_memory: bool
 
 
 @dataclass(frozen=True)
@@ -192,6 +190,10 @@ class Store(ABC):
     @abstractmethod
     def peek(self, key: EntryKey) -> Peek | None:
         """What can be told of `key` unread; None if it isn't there. Doesn't count as a use."""
+
+    @abstractmethod
+    def in_memory(self, key: EntryKey) -> bool:
+        """Whether a get of `key` would be answered without reading a disk."""
 
     @abstractmethod
     def pin(self, key: EntryKey) -> AbstractContextManager[bool]:

@@ -217,7 +217,11 @@ class DiskStore(Store):
             return None
         if not stat.S_ISREG(found.st_mode):
             return None
-        return Peek(found.st_size, (found.st_ino, found.st_mtime_ns), in_memory=False)
+        return Peek(found.st_size, (found.st_ino, found.st_mtime_ns))
+
+    def in_memory(self, key: EntryKey) -> bool:
+        """See `Store.in_memory`. What the system caches of a file isn't known."""
+        return False
 
     @contextmanager
     def pin(self, key: EntryKey) -> Iterator[bool]:

@@ -120,7 +120,11 @@ class MemoryStore(Store):
         """See `Store.peek`."""
         with self._lock:
             entry = self._entries.get(key)
-            return None if entry is None else Peek(entry.num_bytes, entry, in_memory=True)
+            return None if entry is None else Peek(entry.num_bytes, entry)
+
+    def in_memory(self, key: EntryKey) -> bool:
+        """See `Store.in_memory`."""
+        return self.contains(key)
 
     def contains(self, key: EntryKey) -> bool:
         """See `Store.contains`."""

@@ -75,7 +75,11 @@ class TieredStore(Store):
             only = in_memory or on_disk
             return only and replace(only, version=(only.version, self._num_memory_only))
         version = (on_disk.version, self._num_memory_only)
-        return Peek(in_memory.num_bytes, version, in_memory=True)
+        return Peek(in_memory.num_bytes, version)
+
+    def in_memory(self, key: EntryKey) -> bool:
+        """See `Store.in_memory`."""
+        return self.memory.contains(key)
 
     def contains(self, key: EntryKey) -> bool:
         """See `Store.contains`."""
