@@ -164,6 +164,12 @@ class Engine:
 
     def run(self, request: Request, *, num_local: int = 0) -> int:
         """Match, load, prefill the rest, capture. Gives the tokens that were loaded."""
+        matched = self.step(request, num_local=num_local)
+        self.worker.settle()
+        return matched
+
+    def step(self, request: Request, *, num_local: int = 0) -> int:
+        """The same, without waiting for what is formed beside it."""
         name = request.request_id
         matched, _ = self.scheduler.match(request, num_local)
         count = -(-len(request.prompt_token_ids) // BLOCK)
@@ -187,8 +193,9 @@ class Engine:
                 self.pool.write(rest, slots)
         request.num_computed_tokens = num_local + matched
         left = len(request.prompt_token_ids) - request.num_computed_tokens
+        self.worker.begin_step()
         self.worker.capture(self.scheduler.jobs({name: left}, self))
-        self.worker.settle()
+        self.worker.finished()
         return matched
 
     def in_blocks(self, request: Request) -> ChunkKV:

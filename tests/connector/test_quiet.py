@@ -3,6 +3,8 @@
 import threading
 import time
 
+from connector_doubles import Engine, solo
+
 from kamera.engines.vllm.quiet import Quiet
 
 
@@ -58,3 +60,21 @@ def test_stop_lets_all_go_until_resume() -> None:
     again.join(0.05)
     assert again.is_alive()
     quiet.stop()
+
+
+def formed_in_a_step(fill: str) -> bool:
+    """Whether the worker keeps a chunk while the engine's next step runs."""
+    engine = Engine(fill=fill)
+    engine.worker._quiet = Quiet(pause_s=60.0, limit_s=60.0)
+    engine.step(solo("first", 1))
+    engine.worker.begin_step()
+    time.sleep(0.2)
+    was_formed = len(engine.store.keys()) > 0
+    engine.worker.settle()
+    assert len(engine.store.keys()) > 0, "settling waits for nothing"
+    return was_formed
+
+
+def test_the_worker_forms_between_steps_unless_it_is_told_to_be_eager() -> None:
+    assert not formed_in_a_step("idle")
+    assert formed_in_a_step("eager")

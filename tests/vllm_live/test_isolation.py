@@ -30,6 +30,7 @@ def cached(items: list[Item], tmp_path_factory: pytest.TempPathFactory) -> Itera
     with Engine("nano-gqa", folder / "log", settings, enable_prefix_caching=True) as engine:
         for salt in (None, "one"):
             engine.fill(items, salt)
+        engine.settle()
         yield engine
 
 

@@ -124,6 +124,12 @@ class KameraConnector(KVConnectorBase_V1, SupportsHMA):
         assert isinstance(metadata, StepJobs)
         return metadata.jobs
 
+    def bind_connector_metadata(self, connector_metadata: KVConnectorMetadata) -> None:
+        """vLLM's first call of a step: asynchronous loads are asked for behind the forward."""
+        super().bind_connector_metadata(connector_metadata)
+        if self._worker is not None:
+            self._worker.begin_step()
+
     def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:
         if self._worker is not None:
             self._worker.start(self._jobs())
