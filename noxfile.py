@@ -117,14 +117,18 @@ def conformance(session: nox.Session) -> None:
 
 @nox.session
 def lab(session: nox.Session) -> None:
-    """Every run of the lab on every packaged model; writes build/lab.json."""
-    for run in ("binding", "probes"):
-        session.run(str(BIN / "kamera"), "lab", run, "--out", "build/lab", *session.posargs)
+    """All of the lab into build/lab.json and .html; a cut: `-- --items 4 --out build/lab-small`."""
+    args = session.posargs or ["--items", "64", "--jobs", "2"]
+    out = ROOT / (args[args.index("--out") + 1] if "--out" in args else "build/lab")
+    session.run(str(BIN / "kamera"), "lab", "all", *args)
+    for suffix in (".json", ".html"):
+        if not out.with_name(out.name + suffix).exists():
+            session.error(f"{out.name}{suffix} was not written")
 
 
 @nox.session
 def lab_table(session: nox.Session) -> None:
-    """Put the figures of the last `make lab` into docs/lab/lab.json and docs/lab/binding.md."""
+    """Put the figures of the last `make lab` into docs/lab: its JSON, a page for each run, pictures."""
     python(session, "docs/lab_table.py")
 
 

@@ -1,34 +1,43 @@
-"""Writes docs/lab/binding.md: `nox -s lab_table`, after `make lab`. A test compares.
+"""Writes docs/lab/: a page for each run of the lab and the index. `nox -s lab_table`, after `make lab`.
 
 The figures are kept in docs/lab/lab.json, taken from build/lab.json as they stand: none is typed by hand.
-Which claims of the paper hold is told from them too.
+Which claims of the paper hold is told from them too. Tests compare.
 """
 
-import importlib.util
 import json
 import shutil
-import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
+
+from kamera.lab.reproductions.chart import Chart
+from kamera.lab.reproductions.judge import Judged, count, failures, judge, measured, shown
+from kamera.lab.reproductions.reproduction import Reproduction
+from kamera.lab.runs.catalog import RUNS
+from kamera.lab.runs.prose import in_cell
+from kamera.lab.runs.svg import draw_svg
 
 ROOT = Path(__file__).parents[1]
 REPORT = ROOT / "build" / "lab.json"
-FIGURES = Path(__file__).parent / "lab" / "lab.json"
-PAGE = Path(__file__).parent / "lab" / "binding.md"
-INTRODUCTION = """\
-# The binding task under every arm
+LAB = Path(__file__).parent / "lab"
+FIGURES = LAB / "lab.json"
+INDEX = "index"
+STEMS = {"probes": "probe-figures"}
+"""Pages of another name: probes.md says in words what each probe is."""
 
-This page is written by `nox -s lab_table` from `docs/lab/lab.json`, which `make lab` made; every item's KL
-and answer are in it. [Arms](../arms.md) says what each arm does, [nano models](../nano.md) what it runs on.
-η = 1 - KL(arm) / KL(blind); flip-recover is the share of the answers that blind reuse changes which the arm
-restores. In brackets: bootstrap 95 % intervals over items.
+INTRODUCTION = """\
+This page is written by `nox -s lab_table` from `docs/lab/lab.json`, which `make lab` made.
+[The index](index.md) says how to read it, [arms](../arms.md) what each arm does, [nano models](../nano.md)
+what it runs on.
 """
 READING = """\
-A row is decided by its rule on our figure; **bold** breaks it. The paper's figures are of large models on
-public benchmarks, ours of nano models on one task that was made to need binding. A rank-m patch keeps
-m · (T + F) numbers where the KV has T · F, so that its bytes weigh more on short chunks. A margin in η of
-0.001 or less counts as none: both arms are at re-prefill then.
+Written by `nox -s lab_table` from `docs/lab/lab.json`, which `make lab` made: no figure is typed by hand. The
+paper's figures are of large models on public benchmarks, ours of nano models on tasks that were made to need
+what is asked: the shape is compared, not the size. With a checkpoint of yours: `kamera lab all --model PATH`.
+
+A row is decided by its rule on our figure; **bold** breaks it. In brackets: bootstrap 95 % intervals over
+items. η = 1 - KL(arm) / KL(blind), KL in nats to re-prefill; flip-recover is the share of the answers that
+blind reuse changes which the arm restores. *Shown* are figures that no rule decides.
 """
 BEST = """\
 The token arm is the one of highest η among those that keep no more bytes, oracles among them, chosen on the
@@ -37,86 +46,164 @@ of the items' KL; that of accuracy is McNemar's, exact. Tokens are whole, so tha
 bytes: the column beside it says by how much.
 """
 
-PROBES = """\
-Means over the items, without intervals or a verdict; two figures are of the two channels, K and V or the
-latent and the rotated key. [Probes](probes.md) says what each measures. Recall is of the half of B's tokens
-with the largest ‖Δ‖. Where the functional rank is 1, what is lost is thinner than in the paper, and its knee
-isn't tested.
-"""
-PROBE_ROWS: tuple[tuple[str, str, Any], ...] = (
-    ("functional rank", "knee at 8 to 16", lambda p: [p["rank_sweep"]["functional_rank"]]),
-    ("e90 / n_B", "at most 0.30", lambda p: [c["e90_share"] for c in p["energy"].values()]),
-    (
-        "‖Δ‖ relative to KV, deepest third over first third",
-        "0.08 to 0.49 with depth",
-        lambda p: [c["deep_over_shallow"] for c in p["depth_profile"].values()],
-    ),
-    ("share of the tokens that holds 90 % of ‖Δ‖²", "–", lambda p: [_tokens(p)["share_for_90"]]),
-    ("η of the top half of the tokens", "–", lambda p: [_at(_tokens(p), "oracle_eta", 0.5)]),
-    ("η of the top 15 %", "–", lambda p: [_at(_tokens(p), "oracle_eta", 0.15)]),
-    ("recall, attention to A, all layers", "0.70", lambda p: [_recall(p, "cross_mass")]),
-    ("recall, first tokens", "0.63", lambda p: [_recall(p, "position")]),
-    ("recall, key norm", "0.46", lambda p: [_recall(p, "key_norm")]),
-    ("recall, KV deviation in layer 1", "–", lambda p: [_recall(p, "kv_deviation")]),
-    ("recall, leverage", "–", lambda p: [_recall(p, "leverage")]),
-    ("recall, at random", "–", lambda p: [p["selector_recall"]["random"]]),
-)
-
 Section = dict[str, Any]
 
 
-def page(report: dict[str, Any]) -> str:
-    """The whole page."""
-    section = report["binding"]
-    parts = [INTRODUCTION, _made(section), _claims(section), _paired(section)]
-    parts += [_probes(report["probes"])]
-    parts += [_arms(name, model) for name, model in section["models"].items()]
-    return "\n".join(parts)
+def pages(report: Section) -> dict[str, str]:
+    """Stem -> the page's text: the index, and one for each run that the report has."""
+    found = {STEMS.get(name, name): page(one, report[name]) for name, one in known(report).items()}
+    return {INDEX: index(report), **found}
+
+
+def pictures(report: Section) -> dict[str, list[Chart]]:
+    """Stem -> what its picture shows, of runs that have one."""
+    found = {
+        STEMS.get(name, name): one.charts(measured(report[name]))
+        for name, one in known(report).items()
+        if measured(report[name])
+    }
+    return {stem: charts for stem, charts in found.items() if charts}
+
+
+def known(report: Section) -> dict[str, Reproduction]:
+    """Runs that the report has, in the catalog's order."""
+    return {name: one for name, one in RUNS.items() if name in report}
+
+
+def page(one: Reproduction, section: Section) -> str:
+    """One run's."""
+    judged, stem = judge(one, section), STEMS.get(one.name, one.name)
+    models = list(section["models"])
+    parts = [f"# {heading(one)}", "", INTRODUCTION]
+    parts += _part("What does not hold on ours", _rows(judged, "does not hold"), models)
+    parts += [*_failed(section), *_whys(judged)]
+    parts += _part("What holds", _rows(judged, "holds"), models)
+    for title, verdict in (("Shown beside the paper's", "shown"), ("Not measured", "not measured")):
+        rows = _rows(judged, verdict)
+        parts += _part(title, rows, models) if rows else []
+    if measured(section) and one.charts(measured(section)):
+        parts += ["## Figure", "", f"![{in_cell(one.title)}](figures/{stem}.svg)", ""]
+    parts += ["## What the paper measured", "", one.paper, ""]
+    parts += ["## What ours is", "", one.ours, ""]
+    parts += ["## How it was made", "", _made(section)]
+    parts += list(_more(section)) if one.name == "binding" else []
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def heading(one: Reproduction) -> str:
+    """`Table 6: its title` for the paper's own; else the title."""
+    name = one.name.replace("fig", "figure ").replace("table", "table ").replace("-", " ")
+    return one.title if one.name in ("binding", "probes") else f"{name.capitalize()}: {one.title}"
+
+
+def _rows(judged: Sequence[Judged], verdict: str) -> list[Judged]:
+    return [row for row in judged if row.verdict == verdict]
+
+
+def _part(title: str, rows: Sequence[Judged], models: Sequence[str]) -> list[str]:
+    lines = [f"## {title}", ""]
+    if not rows:
+        return [*lines, "Nothing that is looked at here.", ""]
+    lines += ["| | paper | rule | " + " | ".join(f"`{name}`" for name in models) + " |"]
+    lines += ["| --- | --- | --- |" + " ---: |" * len(models)]
+    for row in rows:
+        claim = row.claim
+        cells = [in_cell(text) for text in (claim.label, claim.paper, claim.rule.text)]
+        cells += [_figure(row, name) for name in models]
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _figure(row: Judged, model: str) -> str:
+    text = shown(row.figures[model])
+    return f"**{text}**" if row.verdicts[model] == "does not hold" else text
+
+
+def _whys(judged: Sequence[Judged]) -> list[str]:
+    """Each reason once, with the claims that it is of."""
+    whys: dict[str, list[str]] = {}
+    for row in _rows(judged, "does not hold"):
+        if row.claim.why:
+            whys.setdefault(row.claim.why, []).append(row.claim.label)
+    lines = [f"- {why.rstrip('.')} ({'; '.join(labels)})." for why, labels in whys.items()]
+    return ["Why ours may differ:", "", *lines, ""] if lines else []
+
+
+def _failed(section: Section) -> list[str]:
+    lines = [f"- `{name}`: {in_cell(why)}" for name, why in failures(section).items()]
+    return ["Failed:", "", *lines, ""] if lines else []
 
 
 def _made(section: Section) -> str:
-    """How the figures were made."""
     ran, commit = section["environment"], section["commit"]
     at = (commit["id"] or "unknown")[:12] + (", changed" if commit["changed"] else "")
-    dtypes = ", ".join(sorted({model["dtype"] for model in section["models"].values()}))
-    learned = (
-        f"{section['num_learned']} train items for arms that learn; "
-        if "num_learned" in section
-        else ""
-    )
-    seconds = sum(model["seconds"] for model in section["models"].values())
+    models = measured(section)
+    dtypes = ", ".join(sorted({model["dtype"] for model in models.values()})) or "no model"
+    learned = sorted({m["num_learned"] for m in models.values() if "num_learned" in m})
+    train = f"{learned[0]} train items for arms that learn, " if learned else ""
+    seconds = sum(model["seconds"] for model in models.values())
     return (
-        f"`{section['command']}`: {section['n']} test items a model, {dtypes}, seed {section['seed']}, "
-        f"{learned}commit {at}; torch {ran['torch']}, "
-        f"Transformers {ran['transformers']}, {ran['machine']}, {ran['num_threads']} thread(s); "
-        f"{seconds / 60:.1f} minutes.\n"
+        f"`{section['command']}`: {section['n']} test items of a task, {dtypes}, seed {section['seed']}, "
+        f"{train}commit {at}; torch {ran['torch']}, Transformers {ran['transformers']}, {ran['machine']}, "
+        f"{ran['num_threads']} thread(s); {seconds / 60:.1f} minutes of one core. What several runs take "
+        "from a model is measured once, by the first of them.\n"
     )
 
 
-def _claims(section: Section) -> str:
-    models = section["models"]
-    heading = [
-        "| | paper | rule | " + " | ".join(f"`{name}`" for name in models) + " |",
-        "| --- | --- | --- |" + " ---: |" * len(models),
+def index(report: Section) -> str:
+    """Which claims hold, on which model."""
+    runs = known(report)
+    judged = {name: judge(one, report[name]) for name, one in runs.items()}
+    models = list(dict.fromkeys(model for name in runs for model in report[name]["models"]))
+    lines = ["# The lab's figures", "", READING]
+    lines += ["Claims that hold, of those that a rule decides:", ""]
+    lines += ["| | | " + " | ".join(f"`{name}`" for name in models) + " |"]
+    lines += ["| --- | --- |" + " ---: |" * len(models)]
+    for name, one in runs.items():
+        stem = STEMS.get(name, name)
+        cells = [_of(judged[name], model) for model in models]
+        lines.append(f"| [{name}]({stem}.md) | {in_cell(one.title)} | {' | '.join(cells)} |")
+    totals = [_of([row for rows in judged.values() for row in rows], model) for model in models]
+    lines += [f"| all | | {' | '.join(totals)} |", "", "## What does not hold on ours", ""]
+    lines += [
+        "A claim of the paper that breaks its rule on at least one model, and on which.",
+        "",
+        "| run | claim | paper | rule | does not hold on |",
+        "| --- | --- | --- | --- | --- |",
+        *_broken(judged),
+        "",
     ]
-    fails, holds = [], []
-    for claim in claims().CLAIMS:
-        figures = [claim.ours(model) for model in models.values()]
-        wrong = [ours is not None and not claim.holds(ours) for ours in figures]
-        cells = [
-            f"**{_shown(ours)}**" if bad else _shown(ours)
-            for ours, bad in zip(figures, wrong, strict=True)
-        ]
-        row = f"| {claim.figure} | {claim.paper} ({claim.place}) | {claim.rule} | {' | '.join(cells)} |"
-        (fails if any(wrong) else holds).append(row)
-    lines = ["## What does not hold on ours", "", READING]
-    lines += [*heading, *fails] if fails else ["Nothing that is looked at here."]
-    lines += ["", "## What holds", ""]
-    lines += [*heading, *holds] if holds else ["Nothing that is looked at here."]
-    return "\n".join([*lines, ""])
+    stems = "\n".join(STEMS.get(name, name) for name in runs)
+    return "\n".join([*lines, f"```{{toctree}}\n:maxdepth: 1\n:hidden:\n\n{stems}\n```\n"])
 
 
-def _paired(section: Section) -> str:
+def _of(judged: Sequence[Judged], model: str) -> str:
+    counts = count(
+        [Judged(r.claim, {}, {model: r.verdicts[model]}) for r in judged if model in r.verdicts]
+    )
+    decided = counts["holds"] + counts["does not hold"]
+    unknown = f", {counts['not measured']} not measured" if counts["not measured"] else ""
+    return f"{counts['holds']} of {decided}{unknown}"
+
+
+def _broken(judged: dict[str, list[Judged]]) -> Iterator[str]:
+    for name, rows in judged.items():
+        for row in _rows(rows, "does not hold"):
+            models = [f"`{model}`" for model, v in row.verdicts.items() if v == "does not hold"]
+            claim = row.claim
+            cells = [in_cell(text) for text in (claim.label, claim.paper, claim.rule.text)]
+            link = f"[{name}]({STEMS.get(name, name)}.md)"
+            yield f"| {link} | {' | '.join(cells)} | {', '.join(models)} |"
+
+
+def _more(section: Section) -> Iterator[str]:
+    """What the binding page has besides: the comparisons at equal bytes, and every arm."""
+    yield from _paired(section)
+    for name, model in measured(section).items():
+        yield from _arms(name, model)
+
+
+def _paired(section: Section) -> list[str]:
     lines = [
         "## The patch against the best token arm of no more bytes",
         "",
@@ -124,7 +211,7 @@ def _paired(section: Section) -> str:
         "| model | patch | token arm | patch's bytes over its | Δη | p | Δ accuracy | p |",
         "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for name, model in section["models"].items():
+    for name, model in measured(section).items():
         for pair in model["paired"]:
             start = f"| `{name}` | m = {pair['rank']} | "
             if pair["other"] is None:
@@ -134,42 +221,16 @@ def _paired(section: Section) -> str:
             cells = [
                 f"`{pair['other']}`",
                 "–" if ratio is None else f"{ratio:.2f}",
-                _shown(eta),
+                shown(eta),
                 "–" if eta is None else f"{eta['p_value']:.1g}",
-                _shown(accuracy),
+                shown(accuracy),
                 f"{accuracy['p_value']:.2g}",
             ]
             lines.append(f"{start}{' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
+    return [*lines, ""]
 
 
-def _probes(section: Section) -> str:
-    models = section["models"]
-    lines = ["## Probes of what is lost", "", PROBES, _made(section)]
-    lines += ["| | paper | " + " | ".join(f"`{name}`" for name in models) + " |"]
-    lines += ["| --- | --- |" + " ---: |" * len(models)]
-    for label, paper, figures in PROBE_ROWS:
-        cells = [
-            " / ".join("–" if f is None else f"{f:.2g}" for f in figures(model["probes"]))
-            for model in models.values()
-        ]
-        lines.append(f"| {label} | {paper} | {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
-
-
-def _tokens(probes: Section) -> Section:
-    return probes["token_diffuseness"]
-
-
-def _at(tokens: Section, key: str, share: float) -> float | None:
-    return tokens[key][tokens["shares"].index(share)]
-
-
-def _recall(probes: Section, selector: str) -> float:
-    return probes["selector_recall"]["recall"][selector]
-
-
-def _arms(name: str, model: Section) -> str:
+def _arms(name: str, model: Section) -> list[str]:
     flips = model["arms"]["blind"]["num_flips"]
     lines = [
         f"## {name}",
@@ -180,39 +241,28 @@ def _arms(name: str, model: Section) -> str:
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for arm, row in model["arms"].items():
-        shown = row["intervals"]
+        ends = row["intervals"]
         lines.append(
-            f"| `{arm}` | {row['kind']} | {_shown(shown['accuracy'])} | {_shown(shown['agreement'])} "
-            f"| {_shown(shown['kl'])} | {_shown(shown['eta'])} | {_shown(shown['flip_recover'])} "
+            f"| `{arm}` | {row['kind']} | {shown(ends['accuracy'])} | {shown(ends['agreement'])} "
+            f"| {shown(ends['kl'])} | {shown(ends['eta'])} | {shown(ends['flip_recover'])} "
             f"| {row['num_bytes'] / row['n'] / 1000:.1f} |"
         )
-    return "\n".join([*lines, ""])
+    return [*lines, ""]
 
 
-def _shown(interval: dict[str, Any] | None) -> str:
-    """A figure with its interval, where it has one."""
-    if interval is None:
-        return "–"
-    value, low, high = (interval[key] for key in ("value", "low", "high"))
-    return _number(value) if low is None else f"{_number(value)} [{_number(low)}, {_number(high)}]"
-
-
-def _number(value: float) -> str:
-    return f"{value:.3f}" if abs(value) >= 0.001 or value == 0 else f"{value:.0e}"
-
-
-def claims() -> ModuleType:
-    """docs/lab_claims.py; docs is no package."""
-    path = Path(__file__).parent / "lab_claims.py"
-    spec = importlib.util.spec_from_file_location("lab_claims", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["lab_claims"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+def write(report: Section) -> None:
+    """Every page and picture; those of runs that are gone, go."""
+    folder = LAB / "figures"
+    folder.mkdir(exist_ok=True)
+    drawn = {f"{stem}.svg": draw_svg(charts) for stem, charts in pictures(report).items()}
+    for old in set(folder.iterdir()) - {folder / name for name in drawn}:
+        old.unlink()
+    for name, svg in drawn.items():
+        (folder / name).write_text(svg, encoding="utf-8")
+    for stem, text in pages(report).items():
+        (LAB / f"{stem}.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
     shutil.copyfile(REPORT, FIGURES)
-    PAGE.write_text(page(json.loads(FIGURES.read_text(encoding="utf-8"))), encoding="utf-8")
+    write(json.loads(FIGURES.read_text(encoding="utf-8")))

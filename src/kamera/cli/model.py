@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import kamera
+from kamera.errors import ConfigError
 
 HELP = "Checkpoint folder, or the name of a packaged model; nano-gqa if not given."
 
@@ -12,6 +13,22 @@ def model_folder(given: Path | None) -> Path | None:
     if given is None or given.exists() or str(given) not in kamera.packaged_models():
         return given
     return kamera.packaged_model(str(given))
+
+
+def checkpoint(given: Path) -> Path:
+    """The folder that the option means, which is there.
+
+    Raises:
+        ConfigError: there is neither such a folder nor such a packaged model.
+    """
+    folder = model_folder(given) or given
+    if not folder.is_dir():
+        names = ", ".join(kamera.packaged_models())
+        raise ConfigError(
+            f"No checkpoint at {given}: expected a folder that holds one, or the name of a packaged model "
+            f"({names})"
+        )
+    return folder
 
 
 def model_name(given: str) -> str:

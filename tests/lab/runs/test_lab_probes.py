@@ -33,4 +33,7 @@ def test_the_command_writes_what_the_probes_say(tmp_path: Path) -> None:
     assert found["energy"] == json.loads(json.dumps(energy))
     assert found["selector_recall"] == json.loads(json.dumps(recall))
     assert f"{recall['recall']['cross_mass']:.3f}" in done.stdout
+    worst = max(channel["e90_share"] for channel in energy.values())
+    figures = section["models"]["nano-gqa"]["figures"]
+    assert figures["e90 share"] == {"value": worst, "low": None, "high": None, "n": 2}
     assert found["rank_sweep"]["n"] == 2

@@ -1,17 +1,16 @@
-"""Reproductions on models: sections of the report."""
+"""Reproductions on models, one after another, an error being raised: for scripts and tests."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from kamera.engines.hf import HFEngine
 from kamera.lab.evaluation import Progress
+from kamera.lab.reproductions.judge import Section
 from kamera.lab.reproductions.reproduction import Reproduction
-from kamera.lab.reproductions.subject import Subject
 from kamera.lab.runs.section import begin
+from kamera.lab.runs.settings import Settings
+from kamera.lab.runs.worker import measure, subject_of
 
 
 def run_reproductions(
@@ -23,7 +22,7 @@ def run_reproductions(
     seed: int = 0,
     text_model: Path | None = None,
     progress: Progress | None = None,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Section]:
     """Name of each -> its section of the report.
 
     Args:
@@ -34,26 +33,16 @@ def run_reproductions(
         text_model: a language model's checkpoint folder, for the control without media.
 
     Raises:
-        ConfigError: fewer than one item, or two folders of one name.
+        ConfigError: fewer than one item, no model, or two folders of one name.
     """
     sections = {
-        one.name: {
-            **begin(models, num_items, command=command.format(name=one.name), task="", seed=seed),
-            "models": {},
-        }
+        one.name: begin(models, num_items, command=command.replace("{name}", one.name), seed=seed)
         for one in chosen
     }
+    settings = Settings(num_items, seed, text_model=text_model)
     for folder in models:
-        engine = HFEngine.from_pretrained(folder)
-        subject = Subject(folder, engine, num_items, seed, text_model, progress)
+        subject = subject_of(folder, settings, progress)
         for number, one in enumerate(chosen):
-            clock = time.perf_counter()
-            found = one.run(subject)
-            sections[one.name]["models"][folder.name] = {
-                "dtype": engine.model_key.dtype,
-                "digest": engine.model_key.digest,
-                "seconds": round(time.perf_counter() - clock, 1),
-                **found,
-            }
+            sections[one.name]["models"][folder.name] = measure(subject, one)
             subject.tell(one.name, number + 1, len(chosen))
     return sections

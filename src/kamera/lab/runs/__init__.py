@@ -1,7 +1,14 @@
-"""The lab's runs: a task under every arm on given models, written as one report that pages are made from."""
+"""The lab's runs: on given models, written as one report that pages are made from.
 
-from kamera.lab.runs.binding import RANKS, run_binding
-from kamera.lab.runs.probes import run_probes
+catalog    all of them: binding, probes, and the paper's tables and figures
+binding    every arm on the binding task; probes: the quick probes
+settings   what is the same for every model
+section    what every section says first; commit: of which source
+worker     one model under several runs; jobs: several models in processes of their own
+lab        runs on models -> sections, saved as they grow
+report     the JSON file; html: the same as one page; svg: charts; prose: the little Markdown in texts
+"""
+
 from kamera.lab.runs.report import read_report, write_section
 
-__all__ = ["RANKS", "read_report", "run_binding", "run_probes", "write_section"]
+__all__ = ["read_report", "write_section"]

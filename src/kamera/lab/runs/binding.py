@@ -1,105 +1,68 @@
-"""The binding task under every arm, model by model: what reuse loses, who gives it back, for what bytes."""
+"""The binding task under every arm: what reuse loses, who gives it back, for what bytes."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-from kamera.arms import ROWS, Arm, Workbench
-from kamera.engines.hf import HFEngine
-from kamera.lab.evaluation import (
-    Progress,
-    Tally,
-    against,
-    best_token_arm,
-    compare_arms,
-    with_intervals,
-)
-from kamera.lab.runs.section import begin
-from kamera.lab.tasks import TASKS
+from kamera.arms import ROWS, Workbench
+from kamera.lab.evaluation import Tally, against, best_token_arm, with_intervals
+from kamera.lab.reproductions.chart import Chart, Series
+from kamera.lab.reproductions.claim import Claim, Figure, Rule, at_least, at_most, surely_above
+from kamera.lab.reproductions.figures import JsonFigure, plain
+from kamera.lab.reproductions.reproduction import ModelFigures, Models, Reproduction
+from kamera.lab.reproductions.subject import NUM_LEARNED, Subject
 
 TASK = "binding"
 RANKS = (1, 4, 16)
 """Of the patches that are set against the best token arm of at most the same bytes."""
-NUM_LEARNED = 8
-"""Train items that the arms which learn see."""
+MARGIN = 0.001
+"""In η: two arms that differ by less are both at re-prefill."""
+TOKEN_ARMS = ("cacheblend 15%", "epic 16", "mpic 32", "vlcache 10%")
+"""Those of the paper's Figure 7, in its settings."""
+ARMS = ("patch 16", *TOKEN_ARMS, "sink 32", "oracle top 15%", "low-rank K 16", "deep 50% patch 16")
+"""That a claim is about."""
 
-Make = Callable[[Workbench], Mapping[str, Sequence[Arm]]]
-"""Arms by kind, re-prefill first and blind among them."""
+
+def run(subject: Subject) -> ModelFigures:
+    """Every arm on one model."""
+    bench = Workbench(subject.engine)
+    kinds = {arm.name: row.kind for row in ROWS for arm in row.make(bench)}
+    return figures_of(subject.tallies(TASK), kinds)
 
 
-def run_binding(
-    models: Sequence[Path],
-    num_items: int,
-    *,
-    command: str,
-    seed: int = 0,
-    make: Make | None = None,
-    progress: Progress | None = None,
-) -> dict[str, Any]:
-    """The report's section.
+def figures_of(tallies: dict[str, Tally], kinds: Mapping[str, str]) -> ModelFigures:
+    """What is judged, every arm's figures, the paired comparisons, and the items that they come from.
 
     Args:
-        models: checkpoint folders; a folder's name is the model's.
-        num_items: of the test split.
-        command: what repeats it.
-        make: the arms; by default all that are compared.
-
-    Raises:
-        ConfigError: fewer than one item, or two folders of one name.
+        tallies: by arm; re-prefill, blind and the patches of `RANKS` among them.
+        kinds: arm name -> its kind.
     """
-    section = begin(models, num_items, command=command, task=TASK, seed=seed)
-    found = {
-        folder.name: _model(folder, num_items, seed, make or arms_by_kind, progress)
-        for folder in models
-    }
-    return {**section, "num_learned": NUM_LEARNED, "models": found}
-
-
-def arms_by_kind(bench: Workbench) -> dict[str, list[Arm]]:
-    """Every arm that is compared, those of one kind together; the references come first."""
-    found: dict[str, list[Arm]] = {}
-    for row in ROWS:
-        found.setdefault(row.kind, []).extend(row.make(bench))
-    return found
-
-
-def _model(
-    folder: Path, num_items: int, seed: int, make: Make, progress: Progress | None
-) -> dict[str, Any]:
-    engine = HFEngine.from_pretrained(folder)
-    kinds: dict[str, str] = {}
-
-    def arms(bench: Workbench) -> list[Arm]:
-        made = make(bench)
-        kinds.update({arm.name: kind for kind, group in made.items() for arm in group})
-        return [arm for group in made.values() for arm in group]
-
-    def tell(task: str, done: int, total: int) -> None:
-        if progress is not None:
-            progress(f"{task}, {folder.name}", done, total)
-
-    clock = time.perf_counter()
-    tallies = compare_arms(
-        engine,
-        TASKS[TASK],
-        num_items,
-        make=arms,
-        num_learned=NUM_LEARNED,
-        seed=seed,
-        progress=tell,
-    )
-    rows = with_intervals(tallies)
+    arms = {name: {"kind": kinds[name], **row} for name, row in with_intervals(tallies).items()}
+    paired = [against_best_tokens(tallies, rank) for rank in RANKS]
     return {
-        "dtype": engine.model_key.dtype,
-        "digest": engine.model_key.digest,
-        "seconds": round(time.perf_counter() - clock, 1),
-        "arms": {name: {"kind": kinds[name], **row} for name, row in rows.items()},
-        "paired": [against_best_tokens(tallies, rank) for rank in RANKS],
+        "num_learned": NUM_LEARNED,
+        "figures": judged_figures(arms, paired),
+        "arms": arms,
+        "paired": paired,
         "items": {name: _series(tally) for name, tally in tallies.items()},
     }
+
+
+def judged_figures(
+    arms: Mapping[str, Any], paired: list[dict[str, Any]]
+) -> dict[str, JsonFigure | None]:
+    """By the claims' keys; an arm that wasn't run has none."""
+    found: dict[str, JsonFigure | None] = {}
+    for arm in (arm for arm in ARMS if arm in arms):
+        found[f"{arm}: eta"] = arms[arm]["intervals"]["eta"]
+        found[f"{arm}: flips"] = arms[arm]["intervals"]["flip_recover"]
+    for pair in paired:
+        found[f"patch {pair['rank']} - best tokens"] = pair.get("eta")
+    patch = arms["patch 16"]
+    share = patch["num_bytes"] / arms["re-prefill"]["num_bytes"]
+    found["patch 16: share of the KV's bytes"] = plain(share, patch["n"])
+    return found
 
 
 def against_best_tokens(tallies: dict[str, Tally], rank: int) -> dict[str, Any]:
@@ -121,3 +84,113 @@ def _series(tally: Tally) -> dict[str, list[Any]]:
         "answer": tally.answers,
         "correct": [int(right) for right in tally.correct],
     }
+
+
+def charts(models: Models) -> list[Chart]:
+    """η and flip-recover by arm, the models side by side."""
+    shown = ARMS[:7]
+    panels = (("η", "eta"), ("flip-recover", "flips"))
+    return [
+        Chart(label, "bars", "", label, [_bars(name, m, key, shown) for name, m in models.items()])
+        for label, key in panels
+    ]
+
+
+def _bars(name: str, model: ModelFigures, key: str, arms: tuple[str, ...]) -> Series:
+    at = [model["figures"].get(f"{arm}: {key}") or plain(None, 0) for arm in arms]
+    values, lows, highs = ([figure[end] for figure in at] for end in ("value", "low", "high"))
+    return Series(name, arms, values, lows, highs)
+
+
+def _reaches_zero(figure: Figure) -> bool:
+    return figure["low"] is not None and figure["low"] <= 0
+
+
+_SHORT = (
+    "A frame has 66 tokens, the paper's segments have a thousand: a fixed count or share of a frame's tokens "
+    "is more of what was bound"
+)
+_THIN = (
+    "At this rank the patch's bytes buy the token arm about half of the chunk, and both are at re-prefill; "
+    "the lower ranks show the difference"
+)
+
+BINDING = Reproduction(
+    name="binding",
+    title="The binding task under every arm",
+    paper=(
+        "The paper compares the patch with CacheBlend, EPIC, MPIC, VLCache, attention sinks and others on "
+        "benchmarks whose answers need what one segment absorbed from another (Figures 7 and 8, "
+        "Tables 4 to 6, section C.2)."
+    ),
+    ours=(
+        "A task that was made to need binding, under every arm of this project. A rank-m patch keeps "
+        "m · (T + F) numbers where the KV has T · F, so that its bytes weigh more on short chunks. The best "
+        "token arm is the one of highest η among those that keep no more bytes, oracles among them, chosen "
+        "on the tested items themselves, which favors the token arms. A margin in η of 0.001 or less counts "
+        "as none: both arms are at re-prefill then."
+    ),
+    run=run,
+    claims=(
+        Claim("`patch 16`: η", "patch 16: eta", "0.98 to 1.00 (Figure 7a)", at_least(0.98)),
+        Claim("`patch 16`: flip-recover", "patch 16: flips", "0.96 (Figure 7b)", at_least(0.96)),
+        *(
+            Claim(
+                f"`patch {rank}` minus the best token arm that keeps no more bytes: η",
+                f"patch {rank} - best tokens",
+                "0.27 over an oracle by the question (Table 6)" if rank == 16 else "–",
+                surely_above(MARGIN),
+                _THIN if rank == 16 else "",
+            )
+            for rank in RANKS
+        ),
+        *(
+            Claim(f"`{arm}`: η", f"{arm}: eta", "0.10 to 0.71 (Figure 7a)", at_most(0.71), _SHORT)
+            for arm in TOKEN_ARMS
+        ),
+        *(
+            Claim(
+                f"`{arm}`: flip-recover",
+                f"{arm}: flips",
+                "0.21 to 0.44 (Figure 7b)",
+                at_most(0.44),
+                _SHORT,
+            )
+            for arm in TOKEN_ARMS
+        ),
+        Claim(
+            "`oracle top 15%`: η",
+            "oracle top 15%: eta",
+            "half of the tokens are needed (section C.2)",
+            at_most(0.9),
+            "What binds may lie in the few tokens of a frame that show the thing",
+        ),
+        Claim(
+            "`sink 32`: flip-recover",
+            "sink 32: flips",
+            "0.04 to 0.21 (Table 5)",
+            at_most(0.21),
+            "32 tokens are half of a frame",
+        ),
+        Claim(
+            "`low-rank K 16`: η",
+            "low-rank K 16: eta",
+            "at most 0 (Table 6)",
+            Rule("interval reaches 0", _reaches_zero),
+        ),
+        Claim(
+            "`deep 50% patch 16`: η",
+            "deep 50% patch 16: eta",
+            "about 0.95 (Figure 8)",
+            at_least(0.95),
+        ),
+        Claim(
+            "bytes of `patch 16` over those of the window's KV",
+            "patch 16: share of the KV's bytes",
+            "0.06 (Table 4)",
+            at_most(0.065),
+            "m · (T + F) over T · F is large where a chunk has 66 tokens and few features",
+        ),
+    ),
+    charts=charts,
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,41 @@ def write_section(path: Path, name: str, section: dict[str, Any]) -> None:
     """
     report = {**read_report(path), name: section}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(dumps(report), encoding="utf-8")
+        write_whole(path, dumps(report))
     except OSError as error:
         raise ConfigError(f"Can't write {path}: expected a file, got: {error}") from error
+
+
+def check_writable(path: Path) -> None:
+    """Before the work: whether a section can be added, without touching what is there.
+
+    Raises:
+        ConfigError: as `write_section`.
+    """
+    read_report(path)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.touch()
+        beside.unlink()
+    except OSError as error:
+        raise ConfigError(f"Can't write {path}: expected a file, got: {error}") from error
+
+
+def write_whole(path: Path, text: str) -> None:
+    """The file is the old one or the new one, never half of it.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
 
 
 def dumps(report: dict[str, Any]) -> str:

@@ -1,0 +1,257 @@
+"""Charts as one SVG picture: panels side by side, one legend below them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from kamera.lab.reproductions.chart import Chart, Series
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#8C6D31")
+"""Okabe and Ito's and two more, told apart by the color-blind."""
+MARKERS = "osD^vP*X"
+PAPER, LEVEL = "#444444", "#999999"
+DASHES = ("--", ":", "-.")
+PANEL = (4.6, 3.1)
+"""Inches of a panel of lines."""
+BAR = 0.17
+"""Inches of a bar that lies."""
+MOST_STANDING = 42
+"""Characters of all labels together, above which bars lie and the labels stand beside them."""
+_STYLE = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": "#e4e4e4",
+    "text.parse_math": False,  # a model's name may hold a dollar
+    "svg.fonttype": "none",
+}
+
+
+def digest_of(charts: Sequence[Chart]) -> str:
+    """Of what is drawn, whatever draws it."""
+    text = json.dumps([asdict(chart) for chart in charts], default=list)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def draw_svg(charts: Sequence[Chart]) -> str:
+    """An `svg` element with nothing outside of it; the digest of what is drawn stands in it."""
+    from matplotlib import rc_context
+
+    digest = digest_of(charts)
+    with rc_context({**_STYLE, "svg.hashsalt": digest}):
+        text = io.StringIO()
+        figure_of(charts).savefig(text, format="svg", metadata={"Date": None})
+    svg = text.getvalue()
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    return svg.replace(">", f">\n<!-- drawn from {digest} -->", 1)
+
+
+def draw_png(charts: Sequence[Chart]) -> bytes:
+    """The same as pixels."""
+    from matplotlib import rc_context
+
+    with rc_context(_STYLE):
+        found = io.BytesIO()
+        figure_of(charts).savefig(found, format="png", dpi=110)
+    return found.getvalue()
+
+
+def figure_of(charts: Sequence[Chart]) -> Any:
+    """Matplotlib's figure, of no window and no global state."""
+    from matplotlib.figure import Figure
+
+    columns = min(len(charts), 2)
+    rows = math.ceil(len(charts) / columns)
+    heights = [
+        max(_height(chart) for chart in charts[row * columns : (row + 1) * columns])
+        for row in range(rows)
+    ]
+    figure = Figure(figsize=(columns * PANEL[0], sum(heights)), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False, height_ratios=heights).ravel()
+    styles = _styles(charts)
+    shown: dict[str, Any] = {}
+    for axes, chart in zip(panels, charts, strict=False):
+        shown |= (_lines if chart.kind == "lines" else _bars)(axes, chart, styles)
+        axes.set_title(chart.title)
+    for axes in panels[len(charts) :]:
+        axes.remove()
+    if len(shown) > 1 or charts[0].levels:
+        widest = max(len(name) for name in shown)
+        fit = max(1, int(columns * PANEL[0] * 12 / (widest + 6)))
+        figure.legend(
+            shown.values(),
+            shown.keys(),
+            loc="outside lower center",
+            ncols=min(fit, len(shown)),
+            frameon=False,
+        )
+    return figure
+
+
+def _height(chart: Chart) -> float:
+    if not _lying(chart):
+        return PANEL[1]
+    return max(PANEL[1], 1.0 + BAR * (len(_labels(chart)) * (len(chart.series) + 1)))
+
+
+def _styles(charts: Sequence[Chart]) -> dict[str, dict[str, Any]]:
+    """Name of a series or level -> how it is drawn, the same in every panel."""
+    found: dict[str, dict[str, Any]] = {}
+    num_ours, num_papers = 0, 0
+    for series in (series for chart in charts for series in chart.series):
+        if series.name in found:
+            continue
+        if series.paper:
+            dash = DASHES[num_papers % len(DASHES)]
+            found[series.name] = {"color": PAPER, "linestyle": dash, "marker": "x"}
+            num_papers += 1
+        else:
+            place = num_ours % len(COLORS)
+            dash = ("-", "--")[num_ours // len(COLORS) % 2]
+            found[series.name] = {
+                "color": COLORS[place],
+                "linestyle": dash,
+                "marker": MARKERS[place],
+            }
+            num_ours += 1
+    levels = dict.fromkeys(name for chart in charts for name, _ in chart.levels)
+    for number, name in enumerate(levels):
+        dash = DASHES[(number + 1) % len(DASHES)]
+        found[name] = {"color": LEVEL, "linestyle": dash, "linewidth": 1.2}
+    return found
+
+
+def _lines(axes: Any, chart: Chart, styles: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Series name -> what the legend shows."""
+    if chart.log_y:
+        axes.set_yscale("log")
+        _plain_ticks(axes.yaxis)
+    if chart.log_x:
+        _log_x(axes, [float(x) for series in chart.series for x in series.x])
+    floor = _floor(chart)
+    shown = {}
+    for series in chart.series:
+        xs, ys, ends = _points(series, floor)
+        style = {"markersize": 4, "linewidth": 1.4, "capsize": 2, "elinewidth": 0.9}
+        shown[series.name] = axes.errorbar(xs, ys, yerr=ends, **style, **styles[series.name])
+    axes.set_xlabel(chart.x_label)
+    axes.set_ylabel(chart.y_label)
+    return shown | _levels(chart, axes.axhline, floor, styles)
+
+
+def _log_x(axes: Any, xs: Sequence[float]) -> None:
+    """Base 2, with a place for 0; ticks where the points are, if they are few."""
+    from matplotlib.ticker import NullLocator
+
+    positive = [x for x in xs if x > 0]
+    if len(positive) == len(xs):
+        axes.set_xscale("log", base=2)
+    else:
+        axes.set_xscale("symlog", base=2, linthresh=min(positive, default=1.0))
+    ticks = sorted(set(xs))
+    if len(ticks) <= 9:
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _plain_ticks(axis: Any) -> None:
+    """Powers of ten as 0.1 or 1e-05: Matplotlib's own are set in its mathematics, which is off."""
+    from matplotlib.ticker import NullFormatter
+
+    axis.set_major_formatter(lambda value, place: f"{value:g}")
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _bars(axes: Any, chart: Chart, styles: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Series name -> what the legend shows. Each label's bars stand together."""
+    labels, lying = _labels(chart), _lying(chart)
+    place = {label: float(i) for i, label in enumerate(labels)}
+    width = 0.8 / len(chart.series)
+    floor = _floor(chart)
+    shown = {}
+    for number, series in enumerate(chart.series):
+        offset = (number - (len(chart.series) - 1) / 2) * width
+        xs, ys, ends = _points(series, floor, place)
+        at = [x + offset for x in xs]
+        ours = {"color": styles[series.name]["color"]}
+        papers = {"facecolor": "white", "edgecolor": PAPER, "hatch": "////", "linewidth": 0.8}
+        style = papers if series.paper else ours
+        bars = {"error_kw": {"elinewidth": 0.9, "capsize": 2, "ecolor": "#222222"}, **style}
+        if lying:
+            shown[series.name] = axes.barh(at, ys, width * 0.92, xerr=ends, **bars)
+        else:
+            shown[series.name] = axes.bar(at, ys, width * 0.92, yerr=ends, **bars)
+    _label_bars(axes, chart, labels, lying)
+    return shown | _levels(chart, axes.axvline if lying else axes.axhline, floor, styles)
+
+
+def _label_bars(axes: Any, chart: Chart, labels: Sequence[str], lying: bool) -> None:
+    if chart.log_y:
+        (axes.set_xscale if lying else axes.set_yscale)("log")
+        _plain_ticks(axes.xaxis if lying else axes.yaxis)
+    if lying:
+        axes.set_yticks(range(len(labels)), labels)
+        axes.invert_yaxis()
+        axes.set_xlabel(chart.y_label)
+        axes.set_ylabel(chart.x_label)
+        axes.grid(False, axis="y")
+    else:
+        axes.set_xticks(range(len(labels)), labels)
+        axes.set_xlabel(chart.x_label)
+        axes.set_ylabel(chart.y_label)
+        axes.grid(False, axis="x")
+
+
+def _labels(chart: Chart) -> list[str]:
+    return list(dict.fromkeys(str(x) for series in chart.series for x in series.x))
+
+
+def _lying(chart: Chart) -> bool:
+    return chart.kind == "bars" and len("  ".join(_labels(chart))) > MOST_STANDING
+
+
+def _points(
+    series: Series, floor: float | None, place: Mapping[str, float] | None = None
+) -> tuple[list[float], list[float], list[list[float]] | None]:
+    """x, y and the intervals' reach below and above, points without a figure left out."""
+    lows = series.low or [None] * len(series.y)
+    highs = series.high or [None] * len(series.y)
+    xs, ys, below, above = [], [], [], []
+    points: Sequence[Any] = series.x
+    for x, y, low, high in zip(points, series.y, lows, highs, strict=True):
+        if y is None:
+            continue
+        value = _raised(y, floor)
+        xs.append(place[str(x)] if place is not None else float(x))
+        ys.append(value)
+        below.append(0.0 if low is None else max(0.0, value - _raised(low, floor)))
+        above.append(0.0 if high is None else max(0.0, high - value))
+    return xs, ys, [below, above] if any(below) or any(above) else None
+
+
+def _floor(chart: Chart) -> float | None:
+    """On a logarithmic axis what is 0 or less is drawn here, at half of the smallest other figure."""
+    if not chart.log_y:
+        return None
+    positive = [y for series in chart.series for y in series.y if y is not None and y > 0]
+    return min(positive, default=1.0) / 2
+
+
+def _raised(value: float, floor: float | None) -> float:
+    return float(value) if floor is None else max(float(value), floor)
+
+
+def _levels(
+    chart: Chart, draw: Any, floor: float | None, styles: Mapping[str, dict[str, Any]]
+) -> dict[str, Any]:
+    return {name: draw(_raised(value, floor), **styles[name]) for name, value in chart.levels}
