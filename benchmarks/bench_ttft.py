@@ -27,9 +27,8 @@ from typing import Any
 
 from harness import Row, Timing, aim, finish, measure, ratio, read_options, row
 from serving import BLEND, KAMERA, PREFIX, QUESTION, REPREFILL, Served, kl, learned
-from windows import CHUNK_TOKENS, Subject, qwen_shapes, smollm2
+from windows import CHUNK_TOKENS, PATCH, Subject, qwen_shapes, smollm2
 
-RANK = 16
 ROUNDS = {256: 9, 512: 9, 1024: 7, 2048: 5, 4096: 3}
 SHORT_ROUNDS = {256: 2, 512: 2}
 QWEN_LAYERS, SHORT_QWEN_LAYERS = 2, 1
@@ -50,7 +49,7 @@ def main() -> None:
         if subject is not None:
             measure_subject(subject, rounds, rows, speedups)
     report = {
-        "rank": RANK,
+        "patch": PATCH,
         "chunk_tokens": CHUNK_TOKENS,
         "rounds": rounds,
         "rows": rows,
@@ -65,10 +64,10 @@ def measure_subject(
 ) -> None:
     """One model: forms the longest window's patches, which hold for the shorter ones too."""
     trained = subject.name == "smollm2"
-    session = learned(subject, RANK, max(rounds) // CHUNK_TOKENS)
+    session = learned(subject, max(rounds) // CHUNK_TOKENS)
     for num_tokens, repeats in rounds.items():
         served = Served(session, subject.window(num_tokens // CHUNK_TOKENS), check=trained)
-        served.check_reuse(RANK)
+        served.check_reuse()
         logits = {name: arm() for name, arm in served.arms().items()}
         served.answers.clear()
         timings = measure(served.arms(), repeats, prepare={KAMERA: served.leave})

@@ -105,7 +105,7 @@ class Served:
             KAMERA: self.kamera,
         }
 
-    def check_reuse(self, rank: int) -> None:
+    def check_reuse(self) -> None:
         """Kamera must have reused every chunk with its patch, and prefilled none: else nothing was measured.
 
         Raises:
@@ -114,7 +114,7 @@ class Served:
         self.leave()
         outcome = self.session.show(self.window.chunks)
         patched = [chunk.patch_rank for chunk in outcome.chunks[1:]]
-        if outcome.num_prefilled or min(patched) < 1 or max(patched) > rank:
+        if outcome.num_prefilled or 0 in patched:
             raise RuntimeError(f"Not all was reused:\n{outcome.explain()}")
 
     def _source(self, chunk: Any) -> Patched:
@@ -151,8 +151,8 @@ def kl(logits: Tensor, wanted: Tensor) -> float:
     return float((p.exp() * (p - q)).sum())
 
 
-def learned(subject: Subject, rank: int, num_chunks: int) -> Session:
+def learned(subject: Subject, num_chunks: int) -> Session:
     """A session that has served the longest window once, and formed what belongs to it."""
-    session = subject.session(rank)
+    session = subject.session()
     session.show(subject.window(num_chunks).chunks)
     return session

@@ -30,7 +30,8 @@ ROOT = Path(__file__).resolve().parents[1]
 CHUNK_TOKENS = 256
 GRID = 16
 QWEN_LAYERS, QWEN_VOCABULARY = 36, 151_936
-QUESTION = "What does this say about the cache?"
+PATCH = "rank 16, bf16"
+QUESTION = "What does this part say about the cache?"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +55,12 @@ class Subject:
         assert prefix is not None
         return Window(self, prefix, self.chunks[:num_chunks], tail)
 
-    def session(self, rank: int) -> Session:
-        """Over a store in memory that holds the vision embeddings."""
-        settings = SessionSettings(rank=rank, form_leading=False)
+    def session(self) -> Session:
+        """Over a store in memory that holds the vision embeddings, and nothing else yet.
+
+        A window that is asked for again as it was needs no patches for leading it.
+        """
+        settings = SessionSettings(patch=PATCH, form_leading=False)
         session = Session(self.engine, open_store(None), settings)
         for chunk in (*self.chunks, self.other):
             if chunk.media is not None:
