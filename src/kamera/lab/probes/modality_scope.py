@@ -41,11 +41,28 @@ def probe_modality_scope(
     return {name: measure_scope(cases, rank) for name, cases in scopes.items()}
 
 
-def measure_scope(cases: Iterable[Case], rank: int) -> Scope:
-    """One kind of context."""
-    tokens: dict[str, list[int]] = {"re-prefill": [], "blind": [], "patch": []}
-    kls: dict[str, list[float]] = {"blind": [], "patch": []}
-    answers, kinds = [], set()
+@dataclass
+class ScopeItems:
+    """One kind of context, case by case.
+
+    Attributes:
+        tokens: `re-prefill`, `blind`, `patch` -> the token that each case gives.
+        kls: `blind`, `patch` -> KL to re-prefill, nats.
+        answers: the right token; None where the answer isn't one.
+        kinds: of chunk B.
+    """
+
+    tokens: dict[str, list[int]]
+    kls: dict[str, list[float]]
+    answers: list[int | None]
+    kinds: set[str]
+
+
+def measure_items(cases: Iterable[Case], rank: int) -> ScopeItems:
+    """Each case under re-prefill, blind and its patch."""
+    found = ScopeItems(
+        {"re-prefill": [], "blind": [], "patch": []}, {"blind": [], "patch": []}, [], set()
+    )
     for case in cases:
         reference = case.reference()
         logits = {
@@ -53,17 +70,23 @@ def measure_scope(cases: Iterable[Case], rank: int) -> Scope:
             "blind": case.with_patch(None),
             "patch": case.with_patch(form_patch(case.delta(), "scope", rank)),
         }
-        for name, found in logits.items():
-            tokens[name].append(int(found.argmax()))
-        for name, values in kls.items():
+        for name, row in logits.items():
+            found.tokens[name].append(int(row.argmax()))
+        for name, values in found.kls.items():
             values.append(kl(logits[name], reference))
-        answers.append(case.answer)
-        kinds.add(case.chunk.key.kind)
-    n = len(answers)
+        found.answers.append(case.answer)
+        found.kinds.add(case.chunk.key.kind)
+    return found
+
+
+def measure_scope(cases: Iterable[Case], rank: int) -> Scope:
+    """One kind of context."""
+    found = measure_items(cases, rank)
+    tokens, kls, n = found.tokens, found.kls, len(found.answers)
     recovered, num_flips = flip_recover(tokens["patch"], tokens["blind"], tokens["re-prefill"])
     return Scope(
-        " and ".join(sorted(kinds)),
-        _accuracies(tokens, answers),
+        " and ".join(sorted(found.kinds)),
+        _accuracies(tokens, found.answers),
         sum(kls["blind"]) / n,
         sum(kls["patch"]) / n,
         eta(kls["patch"], kls["blind"]),

@@ -11,6 +11,7 @@ from kamera.lab.reproductions import (
     fig7,
     fig8,
     fig9,
+    fig10,
     table1,
     table2,
     table6,
@@ -19,7 +20,7 @@ from kamera.lab.reproductions.reproduction import Reproduction
 
 REPRODUCTIONS: dict[str, Reproduction] = {
     module.REPRODUCTION.name: module.REPRODUCTION
-    for module in (table1, table2, table6, fig3, fig4, fig5, fig6, fig7, fig8, fig9)
+    for module in (table1, table2, table6, fig3, fig4, fig5, fig6, fig7, fig8, fig9, fig10)
 }
 
 
