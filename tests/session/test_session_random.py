@@ -119,6 +119,7 @@ def test_what_is_called_exact_is_what_re_prefill_caches(
     settings = {
         "capacity": rng.choice([2, 3, 3]),
         "rank": rng.choice([2, FULL, FULL]),
+        "forming": rng.choice(["at once", "deferred"]),
         "form_leading": rng.random() < 0.5,
         "max_orderings": rng.choice([3, 24]),
     }

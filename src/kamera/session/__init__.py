@@ -3,6 +3,7 @@
 session    Session: admit, slide, reorder, recall, ask, generate
 settings   what can be set
 resident   conditioned KV in the window, placed on demand
+pending    forming that waits until nobody does
 library    the store as canonicals, patches and vision embeddings of one model and tenant
 outcome    what every verb returns: per chunk the operating point, why, and what it cost
 """

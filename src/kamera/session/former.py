@@ -63,6 +63,10 @@ class Former:
         self.library.keep_canonical(chunk, kv)
         return kv
 
+    def keep_canonical(self, chunk: Chunk, kv: ChunkKV, positions: Positions) -> None:
+        """Keep KV that was cached at `positions` with nothing in front."""
+        self.library.keep_canonical(chunk, kv.to_canonical(positions, self.engine.spec))
+
     def learn(
         self,
         chunk: Chunk,

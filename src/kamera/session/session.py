@@ -27,6 +27,7 @@ from kamera.session.carrier import Carrier
 from kamera.session.former import Former
 from kamera.session.holdings import Holdings
 from kamera.session.outcome import Answer, Outcome
+from kamera.session.pending import Pending
 from kamera.session.resident import Resident
 from kamera.session.settings import SessionSettings
 from kamera.store import Store, open_store
@@ -51,6 +52,8 @@ class Session:
         tenant, profile = self.settings.tenant, self.settings.profile
         self.library = Library(store, engine.model_key.digest, tenant, profile, engine.device)
         self._former = Former(engine, self.library)
+        deferred = self.settings.forming == "deferred"
+        self._pending = Pending(self._former, deferred, self.settings.max_pending)
         self._prefix, _ = engine.frame("?", tenant=tenant)
         self._chunks: dict[str, Chunk] = {}
         self._canvas = Canvas(engine)
@@ -58,6 +61,7 @@ class Session:
             engine,
             self.library,
             self._former,
+            self._pending,
             self._canvas,
             self._chunks,
             self._prefix,
@@ -92,8 +96,11 @@ class Session:
         return cls(engine, open_store(store), chosen)
 
     def close(self) -> None:
-        """Close the store. What it holds on disk stays."""
-        self.store.close()
+        """Form what is pending, then close the store. What it holds on disk stays."""
+        try:
+            self._pending.run()
+        finally:
+            self.store.close()
 
     def __enter__(self) -> Session:
         return self
@@ -165,11 +172,29 @@ class Session:
         self._chunks.update({chunk.digest: chunk for chunk in chunks})
         return self._carry_out("show", window)
 
+    @property
+    def num_pending(self) -> int:
+        """Chunks that were prefilled and are not yet formed: `forming="deferred"`."""
+        return len(self._pending)
+
+    @property
+    def num_form_failures(self) -> int:
+        """Deferred chunks that could not be formed. Each was logged, and is formed when it is next wanted."""
+        return self._pending.num_failed
+
+    def form_pending(self, count: int | None = None) -> int:
+        """Form the `count` chunks that wait longest, or all: call it while nobody waits for an answer.
+
+        Gives how many were formed. What is left is formed when a window needs it, or at `close`.
+        """
+        return self._pending.run(count)
+
     def prepare_reorders(self) -> int:
         """Form an orbit patch for each chunk and each set of the others before it. Off the path.
 
         Returns the number of orderings that were prefilled for it: 0 when the store has every patch.
         """
+        self._pending.run()
         chunks = [self._chunks[slot.chunk] for slot in self.window.slots]
         return self._former.learn_orbits(self._prefix, chunks, self.settings.max_orderings)
 
@@ -230,7 +255,9 @@ class Session:
         """Serve every chunk of `window` from the front; the session changes only when all are."""
         if self._last is not None and window == self.window:
             return self._last.unchanged(verb)
-        clock, formed_s = time.perf_counter(), self._former.form_s
+        clock = time.perf_counter()
+        self._settle(window)
+        formed_s = self._former.form_s  # what was settled is waited for
         carried = self._carrier.carry(self.plan(window), self._residents)
         left = tuple(name for name in self.window.names if name not in window.names)
         form_s = self._former.form_s - formed_s
@@ -239,6 +266,18 @@ class Session:
         # Plain stores with no call between them: an interrupt can't leave half of them done.
         self._last, self.window, self._residents = outcome, window, carried.residents
         return outcome
+
+    def _settle(self, window: Window) -> None:
+        """Form what is pending of the chunks that aren't held behind the antecedents they get here.
+
+        The plan is then the one that forming at once would have led to.
+        """
+        if not len(self._pending):
+            return
+        order, slots = self._order(window), self._slots()
+        held = {(slots[name], held.antecedents) for name, held in self._residents.items()}
+        wanted = {c for i, c in enumerate(order) if (c, tuple(order[:i])) not in held}
+        self._pending.settle(wanted)
 
     def _compose(self, num_more: int) -> int:
         """Have the window stand on the canvas, with room for so many tokens more. Gives where it ends.
@@ -296,11 +335,15 @@ class Session:
             keep_survivors=self.settings.keep_survivors,
         )
 
-    def _catalog(self, window: Window) -> Catalog:
-        ever_left = {slot.chunk for slot in (*self.window.evicted, *window.evicted)}
+    def _slots(self) -> dict[str, str]:
+        """The digest of the chunk in each slot, the prefix's among them."""
         slots = {PREFIX: self._prefix.digest if self._prefix else ""}
         slots.update((slot.name, slot.chunk) for slot in self.window.slots)
-        return Holdings(self.library, self._chunks, self._residents, slots, ever_left)
+        return slots
+
+    def _catalog(self, window: Window) -> Catalog:
+        ever_left = {slot.chunk for slot in (*self.window.evicted, *window.evicted)}
+        return Holdings(self.library, self._chunks, self._residents, self._slots(), ever_left)
 
 
 def _shown(chunks: Sequence[Chunk]) -> list[Slot]:

@@ -10,6 +10,8 @@ from typing import Any
 from kamera.errors import ConfigError
 from kamera.patch import PatchProfile, profile_of
 
+FORMING = ("at once", "deferred")
+
 
 @dataclass(frozen=True)
 class SessionSettings:
@@ -27,6 +29,10 @@ class SessionSettings:
             window must forget, at the cost of a prefill.
         max_orderings: orderings that an orbit patch is averaged over; all of them up to this many,
             a seeded sample above (paper section 5: all for K <= 4, 24 of 720 for K = 6).
+        forming: "at once": a chunk that was prefilled is kept before its verb returns. "deferred": the verb
+            returns first; `Session.form_pending` forms when nobody waits, as do a window that needs it and
+            `close`. Windows are served alike.
+        max_pending: chunks that may wait; with more, a verb forms the oldest. Each holds its KV.
         tenant: whose data this is, named by the operator; part of every key.
     """
 
@@ -36,6 +42,8 @@ class SessionSettings:
     form_leading: bool = True
     keep_survivors: bool = True
     max_orderings: int = 24
+    forming: str = "at once"
+    max_pending: int = 64
     tenant: str | None = None
 
     @classmethod
@@ -54,9 +62,9 @@ class SessionSettings:
         return cls(**values)
 
     def __post_init__(self) -> None:
-        for name in ("capacity", "rank", "max_orderings"):
+        for name in ("capacity", "rank", "max_orderings", "max_pending"):
             value = getattr(self, name)
-            if type(value) is not int and not (name != "max_orderings" and value is None):
+            if type(value) is not int and not (name in ("capacity", "rank") and value is None):
                 raise ConfigError(f"Invalid {name}: expected a whole number, got {value!r:.80}")
         for name in ("form_leading", "keep_survivors"):
             if type(getattr(self, name)) is not bool:
@@ -73,9 +81,12 @@ class SessionSettings:
         if self.patch is not None and not isinstance(self.patch, str):
             raise ConfigError(f"Invalid patch: expected words or None, got {self.patch!r:.80}")
         profile_of(self.rank, self.patch)
-        if self.max_orderings < 1:
+        for name in ("max_orderings", "max_pending"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"Invalid {name}: expected at least 1, got {getattr(self, name)}")
+        if self.forming not in FORMING:
             raise ConfigError(
-                f"Invalid max_orderings: expected at least 1, got {self.max_orderings}"
+                f"Invalid forming: expected one of {', '.join(FORMING)}, got {self.forming!r:.80}"
             )
 
     @property
