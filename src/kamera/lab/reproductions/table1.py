@@ -94,19 +94,20 @@ REPRODUCTION = Reproduction(
     title="Eviction: recall needs a patch, survivors a rotation",
     paper=(
         "Section 5, Table 1 and Appendix B: cached Video-MME segments, n = 25 to 32 clips a model, on "
-        "Qwen2.5-VL (GQA), Qwen3-VL (deepstack) and Kimi-VL (MLA). Recall: an evicted chunk comes back after "
-        "the window has turned over by 0, 0.2 … 1; `stale` replays the patch as it was at eviction, `fresh` "
-        "is a rank-32 patch on its present past. Survivor: the leading chunk leaves, the inner one is kept "
-        "as it is and rotated, or given a rank-64 removal patch. η is the share of the gap from blind reuse "
-        "to re-prefill, for the removal patch from keep-as-is."
+        "Qwen2.5-VL (GQA), Qwen3-VL (deepstack) and Kimi-VL (MLA). Recall: an evicted chunk comes back "
+        "after the window has turned over by 0, 0.2 … 1; `stale` replays the patch as it was at eviction, "
+        "`fresh` is a rank-32 patch on its present past. Survivor: the leading chunk leaves, the inner "
+        "one is kept as it is and rotated, or given a rank-64 removal patch. η is the share of the gap "
+        "from blind reuse to re-prefill, for the removal patch from keep-as-is."
     ),
     ours=(
-        "The same two probes on windows of the binding task: legends that say which color has which digit, "
-        "then an item. Recall: two legends, turnover 0, 0.5 and 1; the new legends give the item's color "
-        "another digit. Survivor: of two legends the first leaves. The row `stays` has the item's color in "
-        "the legend that stays; `left` has it in the one that left, which the paper doesn't tell apart. "
-        "Ranks are the paper's; where a chunk has 64 features or about as many tokens, 64 is full rank, "
-        "so that rank 4 stands beside it. A paper figure with three values is of GQA, deepstack and MLA."
+        "The same two probes on windows of the binding task: legends that say which color has which "
+        "digit, then an item. Recall: two legends, turnover 0, 0.5 and 1; the new legends give the item's "
+        "color another digit. Survivor: of two legends the first leaves. The row `stays` has the item's "
+        "color in the legend that stays; `left` has it in the one that left, which the paper doesn't tell "
+        "apart. Ranks are the paper's; where a chunk has 64 features or about as many tokens, 64 is full "
+        "rank, so that rank 4 stands beside it. A paper figure with three values is of GQA, deepstack and "
+        "MLA."
     ),
     run=run,
     claims=(

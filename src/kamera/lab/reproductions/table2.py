@@ -28,8 +28,8 @@ MARGIN = 0.001
 """In η: two arms that differ by less are both at re-prefill."""
 
 ORDER = (
-    "Each color stands in one legend alone, so that the legends' order is nothing to the item; what differs "
-    "is where they stand"
+    "Each color stands in one legend alone, so that the legends' order is nothing to the item; what "
+    "differs is where they stand"
 )
 WHY = {
     "sink 32": "32 tokens are half of a legend here, and may hold the entry that tells",
@@ -115,19 +115,19 @@ REPRODUCTION = Reproduction(
     name="table2",
     title="A menu of operating points, and its boundary",
     paper=(
-        "Table 2 (Appendix B) lists six points and what each costs: a leading segment (free), an exact patch "
-        "(one forward of B), an orbit patch for all orderings (one patch a chunk; section 5: Qwen2.5-VL, "
-        "Qwen3-VL, Kimi-VL, DeepSeek-VL, K = 3, every ordering), the deepest half of the layers (half the "
-        "bytes), reversible eviction, and a partial forward. Its caption rules out five cheap estimators of the "
-        "deficit, without a figure."
+        "Table 2 (Appendix B) lists six points and what each costs: a leading segment (free), an exact "
+        "patch (one forward of B), an orbit patch for all orderings (one patch a chunk; section 5: "
+        "Qwen2.5-VL, Qwen3-VL, Kimi-VL, DeepSeek-VL, K = 3, every ordering), the deepest half of the "
+        "layers (half the bytes), reversible eviction, and a partial forward. Its caption rules out five "
+        "cheap estimators of the deficit, without a figure."
     ),
     ours=(
-        "The binding task. Leading segment: a legend with no prefix before it, from its canonical. "
-        "Patch, deep half, partial forward and the five estimators: all chunks of the window under each arm. "
+        "The binding task. Leading segment: a legend with no prefix before it, from its canonical. Patch, "
+        "deep half, partial forward and the five estimators: all chunks of the window under each arm. "
         "Reorder: three legends before an item, the tested ordering held out of the orbit, rank 16, one "
-        "drawn ordering an item. Eviction: as in Table 1. Work is tokens times layers on the "
-        "request's path over re-prefill's; bytes are what is kept for this window over its KV. A claim "
-        "on an estimator is that the patch of rank 16 beats it."
+        "drawn ordering an item. Eviction: as in Table 1. Work is tokens times layers on the request's "
+        "path over re-prefill's; bytes are what is kept for this window over its KV. A claim on an "
+        "estimator is that the patch of rank 16 beats it."
     ),
     run=run,
     claims=(
