@@ -21,7 +21,8 @@ help:
 	@echo "make test    every test"
 	@echo "make test-vllm  live in vLLM on CPU, in an environment of its own -> build/vllm.json"
 	@echo "make check   lint, types, layers, docs, then every test"
-	@echo "make lint | types | layers | docs | bench | clean"
+	@echo "make bench   every benchmark beside its ceiling, a quarter of an hour on two cores -> build/bench.json"
+	@echo "make lint | types | layers | docs | clean"
 
 setup: $(INSTALLED)
 

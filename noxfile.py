@@ -134,12 +134,14 @@ def lab_table(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Every benchmark; the last line of each is JSON."""
-    scripts = sorted((ROOT / "benchmarks").glob("bench_*.py"))
-    if not scripts:
-        session.skip("benchmarks/ has no bench_*.py yet")
-    for script in scripts:
-        python(session, str(script.relative_to(ROOT)))
+    """Every benchmark but vLLM's; the last line of each is JSON, build/bench.json has all: `-- --short`."""
+    python(session, "benchmarks/everything.py", *session.posargs)
+
+
+@nox.session
+def performance_table(session: nox.Session) -> None:
+    """Put the figures of the last `make bench` into docs/bench.json and docs/performance.md."""
+    python(session, "docs/performance_table.py")
 
 
 @nox.session

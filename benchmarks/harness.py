@@ -141,19 +141,37 @@ def row(name: str, timing: Timing, ceiling: tuple[str, Timing | float], **facts:
 
 
 def aim(
-    text: str, value: float, *, at_most: float | None = None, at_least: float | None = None
+    text: str,
+    value: float,
+    *,
+    at_most: float | None = None,
+    at_least: float | None = None,
+    limit: float | None = None,
+    why: str = "",
 ) -> Row:
     """An aim and whether it is reached; docs/performance.md shows those that aren't first.
+
+    Args:
+        text, value: what was measured, and how much of it.
+        at_most, at_least: the aim; one of them.
+        limit: what this machine allows at best, in the same unit, where that is known.
+        why: what stands between the value and the aim, shown where it is missed.
 
     Raises:
         ValueError: not exactly one bound.
     """
     if (at_most is None) == (at_least is None):
         raise ValueError(f"The aim {text!r} needs one bound: at_most or at_least")
+    found: Row = {"aim": text, "value": value}
     if at_most is not None:
-        return {"aim": text, "value": value, "at_most": at_most, "holds": value <= at_most}
-    assert at_least is not None
-    return {"aim": text, "value": value, "at_least": at_least, "holds": value >= at_least}
+        found |= {"at_most": at_most, "holds": value <= at_most}
+    if at_least is not None:
+        found |= {"at_least": at_least, "holds": value >= at_least}
+    if limit is not None:
+        found["limit"] = limit
+    if why:
+        found["why"] = why
+    return found
 
 
 def read_options(doc: str | None, *more: str) -> argparse.Namespace:
