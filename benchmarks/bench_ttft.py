@@ -12,7 +12,8 @@ CacheBlend 15%         every chunk's KV relocated, then the 15 % of tokens that 
                        alone, without its two full check layers, which would be most of the model there: that
                        is less than the method does.
 Kamera                 a `Session`: look-up, plan, relocate, patch of rank 16, write, from memory
-question alone         **the ceiling**: the forward that every arm ends with, over KV that is in place
+question alone         **the ceiling**: the forward that every arm ends with, over KV that is in place (blind:
+                       every chunk's canonical, relocated)
 memcpy + question      the same behind one plain copy of the window's KV
 
 Models: see benchmarks/windows.py. Vision towers are left out of all arms.
@@ -26,7 +27,7 @@ import statistics
 from typing import Any
 
 from harness import Row, Timing, aim, finish, measure, ratio, read_options, row
-from serving import BLEND, KAMERA, PREFIX, QUESTION, REPREFILL, Served, kl, learned
+from serving import BLEND, COPY, KAMERA, PREFIX, QUESTION, REPREFILL, Served, kl, learned
 from windows import CHUNK_TOKENS, PATCH, Subject, qwen_shapes, smollm2
 
 ROUNDS = {256: 9, 512: 9, 1024: 7, 2048: 5, 4096: 3}
@@ -75,7 +76,7 @@ def measure_subject(
         found = {"model": subject.name, "tokens": num_tokens}
         for name, timing in timings.items():
             facts: dict[str, Any] = {**found, "arm": name}
-            if trained and name in (REPREFILL, PREFIX, BLEND, KAMERA):
+            if trained and name != COPY:
                 facts["kl_to_reprefill"] = kl(logits[name], logits[REPREFILL])
             label = f"{subject.name} {num_tokens} {name}"
             rows.append(row(label, timing, (QUESTION, timings[QUESTION]), **facts))

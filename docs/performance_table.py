@@ -247,7 +247,11 @@ def _fidelity(rows: list[Report]) -> list[str]:
     known = [row for row in rows if row.get("kl_to_reprefill") is not None]
     if not known:
         return []
-    lines = ["KL of the question's next token to re-prefill's, in nats, of that one request:", ""]
+    lines = [
+        "KL of the question's next token to re-prefill's, in nats, of that one request. `question alone` reads",
+        "blind KV: canonicals, relocated.",
+        "",
+    ]
     arms = [arm for arm in ARMS if any(row["arm"] == arm for row in known)]
     lines += [f"| tokens | {' | '.join(arms)} |", "| ---: |" + " ---: |" * len(arms)]
     for tokens in dict.fromkeys(row["tokens"] for row in known):
