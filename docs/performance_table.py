@@ -248,8 +248,8 @@ def _fidelity(rows: list[Report]) -> list[str]:
     if not known:
         return []
     lines = [
-        "KL of the question's next token to re-prefill's, in nats, of that one request. `question alone` reads",
-        "blind KV: canonicals, relocated.",
+        "KL of the question's next token to re-prefill's, in nats, of that one request; `question alone`",
+        "reads blind KV, canonicals relocated:",
         "",
     ]
     arms = [arm for arm in ARMS if any(row["arm"] == arm for row in known)]
