@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kamera.lab.reproductions.chart import Chart
-from kamera.lab.reproductions.judge import Judged, count, failures, judge, measured, shown
+from kamera.lab.reproductions.judge import Judged, broken, count, failures, judge, measured, shown
 from kamera.lab.reproductions.reproduction import Reproduction
 from kamera.lab.runs.catalog import RUNS
 from kamera.lab.runs.prose import in_cell
@@ -121,11 +121,11 @@ def _figure(row: Judged, model: str) -> str:
 
 def _whys(judged: Sequence[Judged]) -> list[str]:
     """Each reason once, with the claims that it is of."""
-    whys: dict[str, list[str]] = {}
-    for row in _rows(judged, "does not hold"):
-        if row.claim.why:
-            whys.setdefault(row.claim.why, []).append(row.claim.label)
-    lines = [f"- {why.rstrip('.')} ({'; '.join(labels)})." for why, labels in whys.items()]
+    lines = [
+        f"- {why} ({'; '.join(row.claim.label for row in rows)})."
+        for why, rows in broken(judged).items()
+        if why
+    ]
     return ["Why ours may differ:", "", *lines, ""] if lines else []
 
 

@@ -4,16 +4,26 @@ import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import kamera
 from kamera.cli.failing import clear_errors
-from kamera.cli.lab_tables import show_binding, show_claims, show_counts, show_failures
+from kamera.cli.lab_tables import (
+    show_benchmark,
+    show_binding,
+    show_claims,
+    show_counts,
+    show_failures,
+)
 from kamera.cli.model import checkpoint
 from kamera.cli.progress import bar, bars
+from kamera.errors import ConfigError
 from kamera.lab.reproductions.names import reproduction_names
+
+if TYPE_CHECKING:
+    from kamera.lab.runs.settings import Settings
 
 lab = typer.Typer(
     name="lab",
@@ -115,6 +125,9 @@ def all_(
     """Every run, as one report: JSON, and a page beside it. What fails is said in it, and the rest is run."""
     plan = Plan(model, num_items, seed, threads, jobs, dtype, device, text_model)
     with clear_errors():
+        import kamera.lab.runs.html  # what draws the page is there before the work begins
+
+        assert kamera.lab.runs.html
         sections = plan.run(None, _json(out))
         show_counts(sections)
         typer.echo(f"report: {_json(out)}")
@@ -132,6 +145,69 @@ def report(
     """Draw a report's HTML page again, from its JSON alone."""
     with clear_errors():
         typer.echo(f"page: {_draw(path, out or path.with_suffix('.html'))}")
+
+
+@lab.command()
+def benchmark(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, e.g. slidevqa.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Where it lies on this machine.")
+    ],
+    model: Models = None,
+    num_items: Annotated[int, typer.Option("--items", min=1, help="Items that are asked.")] = 64,
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="An option of the loader, e.g. pages=3,7; may be given several times."
+        ),
+    ] = None,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Of an open answer.")] = 16,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Windows of more tokens are left out, and counted.")
+    ] = None,
+    bare: Annotated[
+        bool,
+        typer.Option(
+            "--bare", help="Ask without the benchmark's instruction on the answer's form."
+        ),
+    ] = False,
+    out: Out = OUT,
+    threads: Threads = 1,
+    dtype: Dtype = "auto",
+    device: Device = "cpu",
+) -> None:
+    """A public benchmark from a local folder, under re-prefill, prefix cache, blind reuse and patches."""
+    plan = Plan(model, num_items, 0, threads, 1, dtype, device, None)
+    with clear_errors():
+        import torch
+
+        torch.set_num_threads(threads)
+        from kamera.lab.benchmarks.evaluation import Limits
+        from kamera.lab.benchmarks.opened import open_benchmark
+        from kamera.lab.benchmarks.window import Shown
+        from kamera.lab.runs.benchmark import PREFIX, run_benchmark
+        from kamera.lab.runs.report import check_writable, write_section
+
+        check_writable(_json(out))
+        chosen = open_benchmark(name, folder, dict(map(_pair, options or [])))
+        folders = plan.folders()
+        words = plan.command([one.name for one in folders]).replace(
+            "{name}", f"benchmark {name} FOLDER"
+        )
+        words += "".join(f" --set {option}" for option in options or []) + " --bare" * bare
+        with bar() as progress:
+            section = run_benchmark(
+                chosen,
+                folders,
+                Limits(num_items, max_new_tokens, max_tokens),
+                plan.settings(None),
+                command=words,
+                shown=Shown(instruction="") if bare else None,
+                progress=progress,
+            )
+        write_section(_json(out), f"{PREFIX}{name}", section)
+        show_benchmark(section)
+        typer.echo(f"report: {_json(out)}")
 
 
 @dataclass(frozen=True)
@@ -155,23 +231,34 @@ class Plan:
         from kamera.lab.runs.catalog import RUNS
         from kamera.lab.runs.lab import run_lab
         from kamera.lab.runs.report import check_writable, write_section
-        from kamera.lab.runs.settings import Settings
         from kamera.lab.runs.worker import packaged_text_model
 
         check_writable(report)
-        folders = [checkpoint(one) for one in self.model or map(Path, kamera.packaged_models())]
+        folders = self.folders()
         text = checkpoint(self.text_model) if self.text_model else packaged_text_model()
         num_jobs = min(self.jobs or os.cpu_count() or 1, len(folders))
         with (bars if num_jobs > 1 else bar)() as progress:
             return run_lab(
                 names or list(RUNS),
                 folders,
-                Settings(self.num_items, self.seed, self.dtype, self.device, self.threads, text),
+                self.settings(text),
                 command=self.command([folder.name for folder in folders]),
                 num_jobs=num_jobs,
                 save=partial(write_section, report),
                 progress=progress,
             )
+
+    def folders(self) -> list[Path]:
+        """The models', each of which is there."""
+        return [checkpoint(one) for one in self.model or map(Path, kamera.packaged_models())]
+
+    def settings(self, text_model: Path | None) -> "Settings":
+        """What is the same for every model."""
+        from kamera.lab.runs.settings import Settings
+
+        return Settings(
+            self.num_items, self.seed, self.dtype, self.device, self.threads, text_model
+        )
 
     def command(self, names: list[str]) -> str:
         """What repeats a run, `{name}` standing for its name."""
@@ -182,6 +269,13 @@ class Plan:
         parts += [f"--device {self.device}"] if self.device != "cpu" else []
         parts += [f"--text-model {self.text_model.name}"] if self.text_model else []
         return " ".join(parts)
+
+
+def _pair(option: str) -> tuple[str, str]:
+    key, equals, value = option.partition("=")
+    if not equals:
+        raise ConfigError(f"Invalid --set: expected NAME=VALUE, got {option!r}")
+    return key, value
 
 
 def _json(out: Path) -> Path:

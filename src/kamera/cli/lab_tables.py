@@ -42,6 +42,25 @@ def show_claims(name: str, section: dict[str, Any]) -> None:
     Console().print(table)
 
 
+def show_benchmark(section: dict[str, Any]) -> None:
+    """Every model's arms on a public benchmark."""
+    console = Console()
+    for name, model in section["models"].items():
+        title = f"{model['benchmark']}, {name}: {model['n']} items. Score: {model['metric']}"
+        table = _table(title, ("arm",), ("score", "95 %", "same answer", "KL", "η", "KB/item"))
+        for arm, row in model["arms"].items():
+            table.add_row(
+                arm,
+                _number(row["score"]),
+                _interval(row["score_interval"]),
+                _number(row["agreement"]),
+                f"{row['kl']:.1e}",
+                _number(row["eta"]),
+                f"{row['num_bytes'] / model['n'] / 1000:.1f}",
+            )
+        console.print(table)
+
+
 def show_counts(sections: dict[str, Any]) -> None:
     """How many claims hold, a claim on a model being one."""
     from kamera.lab.reproductions.judge import ORDER, count, judge

@@ -24,7 +24,7 @@ def invoke(*args: object) -> Result:
 def test_every_run_is_a_command_with_its_title() -> None:
     root: Any = get_command(app)
     commands = root.commands["lab"].commands
-    assert set(commands) == {*RUNS, "all", "report"}
+    assert set(commands) == {*RUNS, "all", "report", "benchmark"}
     assert set(reproduction_names()) == set(REPRODUCTIONS)
     for name, title in reproduction_names().items():
         assert commands[name].help == title

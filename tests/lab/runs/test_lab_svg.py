@@ -78,12 +78,21 @@ def test_the_intervals_are_drawn_and_a_gap_is_left() -> None:
     assert ends == [pytest.approx((0.4, 0.6)), pytest.approx((-0.1, 0.1))]
 
 
-def test_the_legend_stands_outside_of_the_panels() -> None:
-    figure = figure_of([CHARTS["lines"], CHARTS["lines"]])
+@pytest.mark.parametrize("kinds", [("lines", "lines"), ("lines", "log")])
+def test_the_legend_stands_outside_of_the_panels(kinds: tuple[str, ...]) -> None:
+    """One below all when they share their names, else one below each."""
+    figure = figure_of([CHARTS[kind] for kind in kinds])
     FigureCanvasAgg(figure).draw()
-    (legend,) = figure.legends
-    top = legend.get_window_extent().y1
-    assert all(axes.get_tightbbox().y0 >= top - 1 for axes in figure.axes)
+    own = [axes.get_legend() for axes in figure.axes]
+    assert len(figure.legends) == (1 if len(set(kinds)) == 1 else 0)
+    for axes, legend in zip(figure.axes, own, strict=True):
+        if axes is not figure.axes[0] and not figure.legends:
+            assert legend is None  # one name needs none
+            continue
+        assert (legend is None) == bool(figure.legends)
+        below = (figure.legends or [legend])[0].get_window_extent().y1
+        labels = [axes.xaxis.label, *axes.get_xticklabels()]
+        assert min(label.get_window_extent().y0 for label in labels) >= below - 1
 
 
 def test_the_digest_is_of_the_figures() -> None:

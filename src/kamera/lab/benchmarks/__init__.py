@@ -2,6 +2,7 @@
 
 contract      what a benchmark and its items are; media, rows, interleaved, scoring: what loaders share
 mm_niah, muirbench, milebench, mmlongbench_doc, slidevqa, video_mme, egoschema, musique    one loader each
+opened        a benchmark by its name and options, as a command line has them
 evaluation    a benchmark under arms; window: an item as a request (these two load the engine)
 lmms          Kamera as a model of lmms-eval; lmms_entry: where lmms-eval finds it
 """

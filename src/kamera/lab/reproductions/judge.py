@@ -59,6 +59,15 @@ def judge(one: Reproduction, section: Section) -> list[Judged]:
     ]
 
 
+def broken(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
+    """Why ours may differ -> the claims that don't hold, for which that is said; no reason is ``."""
+    found: dict[str, list[Judged]] = {}
+    for row in judged:
+        if row.verdict == "does not hold":
+            found.setdefault(row.claim.why.rstrip("."), []).append(row)
+    return found
+
+
 def count(judged: Sequence[Judged]) -> dict[Verdict, int]:
     """Verdict -> how many, a claim on a model being one."""
     found = [verdict for row in judged for verdict in row.verdicts.values()]

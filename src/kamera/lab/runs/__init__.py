@@ -6,7 +6,9 @@ settings   what is the same for every model
 section    what every section says first; commit: of which source
 worker     one model under several runs; jobs: several models in processes of their own
 lab        runs on models -> sections, saved as they grow
-report     the JSON file; html: the same as one page; svg: charts; prose: the little Markdown in texts
+benchmark  a public benchmark under arms
+report     the JSON file
+html       the same as one page; html_arms: its tables of arms; svg: charts; prose: the Markdown in texts
 """
 
 from kamera.lab.runs.report import read_report, write_section

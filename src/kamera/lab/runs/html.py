@@ -14,6 +14,7 @@ from kamera.lab.reproductions.judge import (
     ORDER,
     Judged,
     Section,
+    broken,
     count,
     failures,
     judge,
@@ -21,6 +22,8 @@ from kamera.lab.reproductions.judge import (
     shown,
 )
 from kamera.lab.reproductions.reproduction import Reproduction
+from kamera.lab.runs.benchmark import PREFIX
+from kamera.lab.runs.html_arms import benchmark_arms, every_arm
 from kamera.lab.runs.prose import to_html
 from kamera.lab.runs.report import read_report, write_whole
 from kamera.lab.runs.svg import draw_svg
@@ -70,12 +73,13 @@ def page_of(report: Mapping[str, Any], runs: Mapping[str, Reproduction]) -> str:
 
     Args:
         report: as `read_report` gives it.
-        runs: by section; sections that aren't among them are left out.
+        runs: by section; of the other sections benchmarks alone are shown.
     """
     known = {name: runs[name] for name in runs if name in report}
     judged = {name: judge(one, report[name]) for name, one in known.items()}
     parts = [_index(known, judged, report)]
     parts += [_section(one, report[name], judged[name]) for name, one in known.items()]
+    parts += [_benchmark(name, report[name]) for name in report if name.startswith(PREFIX)]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -93,8 +97,8 @@ def _index(
     rows = []
     for name, one in runs.items():
         cells = "".join(_count(verdict, counts[name][verdict]) for verdict in ORDER)
-        broken = len(failures(report[name]))
-        failed = f'<span class="failed">{broken} failed</span>' if broken else ""
+        num_failed = len(failures(report[name]))
+        failed = f'<span class="failed">{num_failed} failed</span>' if num_failed else ""
         rows.append(
             f'<tr><td><a href="#{_id(name)}">{_text(name)}</a></td><td>{to_html(one.title)} {failed}</td>'
             f"{cells}</tr>"
@@ -124,27 +128,42 @@ def _section(one: Reproduction, section: Section, judged: Sequence[Judged]) -> s
     parts.append(_does_not_hold(judged))
     parts.append(_claims(judged, list(section["models"])))
     parts.append(_pictures(one, section))
+    parts += [
+        f"<details><summary>Every arm on {_text(name)}</summary>{every_arm(model)}</details>"
+        for name, model in measured(section).items()
+        if "arms" in model
+    ]
     parts.append(f"<p><b>The paper.</b> {to_html(one.paper)}</p>")
     parts.append(f"<p><b>Ours.</b> {to_html(one.ours)}</p>")
     parts.append(f'<p class="made">{_made(section)}</p>')
     return "\n".join(parts)
 
 
+def _benchmark(name: str, section: Section) -> str:
+    """A public benchmark: no claim is judged on it."""
+    parts = [f'<h2 id="{_id(name)}">{_text(name)}</h2>']
+    for model, found in measured(section).items():
+        metric = f"{found['metric']}; {found['n']} items, {found['num_left_out']} left out"
+        parts += [f"<p><b>{_text(model)}</b>: {_text(metric)}</p>", benchmark_arms(found)]
+    return "\n".join([*parts, f'<p class="made">{_made(section)}</p>'])
+
+
 def _does_not_hold(judged: Sequence[Judged]) -> str:
-    broken = [row for row in judged if row.verdict == "does not hold"]
-    if not broken:
-        return "<p>Nothing that is looked at here does not hold.</p>"
     lines = []
-    for row in broken:
-        models = [name for name, verdict in row.verdicts.items() if verdict == "does not hold"]
-        on = f" <span class='kind'>on {_text(', '.join(models))}</span>"
-        why = (
-            f'<span class="why">: {to_html(row.claim.why.rstrip("."))}.</span>'
-            if row.claim.why
-            else ""
+    for why, rows in broken(judged).items():
+        claims = "; ".join(
+            f'{to_html(row.claim.label)} <span class="kind">on {_text(", ".join(_where(row)))}</span>'
+            for row in rows
         )
-        lines.append(f"<li>{to_html(row.claim.label)}{on}{why}</li>")
+        reason = f'<div class="why">{to_html(why)}.</div>' if why else ""
+        lines.append(f"<li>{claims}{reason}</li>")
+    if not lines:
+        return "<p>Nothing that is looked at here breaks its rule.</p>"
     return f"<p><b>What does not hold on ours</b></p><ul>{''.join(lines)}</ul>"
+
+
+def _where(row: Judged) -> list[str]:
+    return [name for name, verdict in row.verdicts.items() if verdict == "does not hold"]
 
 
 def _claims(judged: Sequence[Judged], models: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -22,6 +23,12 @@ PANEL = (4.6, 3.1)
 """Inches of a panel of lines."""
 BAR = 0.17
 """Inches of a bar that lies."""
+BELOW = -0.45
+"""Inches from a panel's axis to its own legend: the ticks' labels and the axis' stand between."""
+OWN_LEGEND = 0.5
+"""Inches that it takes."""
+LABEL_LEN = 32
+"""Characters of an axis' label, above which it is broken."""
 MOST_STANDING = 42
 """Characters of all labels together, above which bars lie and the labels stand beside them."""
 _STYLE = {
@@ -32,6 +39,7 @@ _STYLE = {
     "axes.axisbelow": True,
     "axes.grid": True,
     "grid.color": "#e4e4e4",
+    "axes.formatter.useoffset": False,
     "text.parse_math": False,  # a model's name may hold a dollar
     "svg.fonttype": "none",
 }
@@ -69,33 +77,47 @@ def draw_png(charts: Sequence[Chart]) -> bytes:
 def figure_of(charts: Sequence[Chart]) -> Any:
     """Matplotlib's figure, of no window and no global state."""
     from matplotlib.figure import Figure
+    from matplotlib.transforms import ScaledTranslation
 
     columns = min(len(charts), 2)
     rows = math.ceil(len(charts) / columns)
+    together = len({frozenset(_names(chart)) for chart in charts}) == 1
     heights = [
         max(_height(chart) for chart in charts[row * columns : (row + 1) * columns])
+        + (0 if together else OWN_LEGEND)
         for row in range(rows)
     ]
     figure = Figure(figsize=(columns * PANEL[0], sum(heights)), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False, height_ratios=heights).ravel()
     styles = _styles(charts)
-    shown: dict[str, Any] = {}
+    legends = []
     for axes, chart in zip(panels, charts, strict=False):
-        shown |= (_lines if chart.kind == "lines" else _bars)(axes, chart, styles)
+        legends.append((_lines if chart.kind == "lines" else _bars)(axes, chart, styles))
         axes.set_title(chart.title)
     for axes in panels[len(charts) :]:
         axes.remove()
-    if len(shown) > 1 or charts[0].levels:
-        widest = max(len(name) for name in shown)
-        fit = max(1, int(columns * PANEL[0] * 12 / (widest + 6)))
-        figure.legend(
-            shown.values(),
-            shown.keys(),
-            loc="outside lower center",
-            ncols=min(fit, len(shown)),
-            frameon=False,
-        )
+    if together:
+        _legend(figure, legends[0], columns, loc="outside lower center")
+    else:  # a legend of all would hide which panel a name is of
+        for axes, legend in zip(panels, legends, strict=False):
+            below = axes.transAxes + ScaledTranslation(0, BELOW, figure.dpi_scale_trans)
+            place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": below}
+            _legend(axes, legend, 1, **place)
     return figure
+
+
+def _legend(owner: Any, shown: Mapping[str, Any], columns: int, **place: Any) -> None:
+    """Of a figure or a panel; none where there is one name."""
+    if len(shown) < 2:
+        return
+    widest = max(len(name) for name in shown)
+    fit = max(1, int(columns * PANEL[0] * 12 / (widest + 6)))
+    number = min(fit, len(shown))
+    owner.legend(shown.values(), shown.keys(), ncols=number, frameon=False, **place)
+
+
+def _names(chart: Chart) -> list[str]:
+    return [*(series.name for series in chart.series), *(name for name, _ in chart.levels)]
 
 
 def _height(chart: Chart) -> float:
@@ -135,7 +157,6 @@ def _lines(axes: Any, chart: Chart, styles: Mapping[str, dict[str, Any]]) -> dic
     """Series name -> what the legend shows."""
     if chart.log_y:
         axes.set_yscale("log")
-        _plain_ticks(axes.yaxis)
     if chart.log_x:
         _log_x(axes, [float(x) for series in chart.series for x in series.x])
     floor = _floor(chart)
@@ -145,8 +166,11 @@ def _lines(axes: Any, chart: Chart, styles: Mapping[str, dict[str, Any]]) -> dic
         style = {"markersize": 4, "linewidth": 1.4, "capsize": 2, "elinewidth": 0.9}
         shown[series.name] = axes.errorbar(xs, ys, yerr=ends, **style, **styles[series.name])
     axes.set_xlabel(chart.x_label)
-    axes.set_ylabel(chart.y_label)
-    return shown | _levels(chart, axes.axhline, floor, styles)
+    axes.set_ylabel(_broken(chart.y_label))
+    found = shown | _levels(chart, axes.axhline, floor, styles)
+    if chart.log_y:
+        _plain_ticks(axes.yaxis)
+    return found
 
 
 def _log_x(axes: Any, xs: Sequence[float]) -> None:
@@ -166,8 +190,11 @@ def _log_x(axes: Any, xs: Sequence[float]) -> None:
 
 def _plain_ticks(axis: Any) -> None:
     """Powers of ten as 0.1 or 1e-05: Matplotlib's own are set in its mathematics, which is off."""
-    from matplotlib.ticker import NullFormatter
+    from matplotlib.ticker import LogLocator, NullFormatter
 
+    low, high = axis.get_view_interval()
+    if high / low < 100:  # a tick or two would say nothing
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter(lambda value, place: f"{value:g}")
     axis.set_minor_formatter(NullFormatter())
 
@@ -191,8 +218,9 @@ def _bars(axes: Any, chart: Chart, styles: Mapping[str, dict[str, Any]]) -> dict
             shown[series.name] = axes.barh(at, ys, width * 0.92, xerr=ends, **bars)
         else:
             shown[series.name] = axes.bar(at, ys, width * 0.92, yerr=ends, **bars)
+    found = shown | _levels(chart, axes.axvline if lying else axes.axhline, floor, styles)
     _label_bars(axes, chart, labels, lying)
-    return shown | _levels(chart, axes.axvline if lying else axes.axhline, floor, styles)
+    return found
 
 
 def _label_bars(axes: Any, chart: Chart, labels: Sequence[str], lying: bool) -> None:
@@ -203,13 +231,17 @@ def _label_bars(axes: Any, chart: Chart, labels: Sequence[str], lying: bool) -> 
         axes.set_yticks(range(len(labels)), labels)
         axes.invert_yaxis()
         axes.set_xlabel(chart.y_label)
-        axes.set_ylabel(chart.x_label)
+        axes.set_ylabel(_broken(chart.x_label))
         axes.grid(False, axis="y")
     else:
         axes.set_xticks(range(len(labels)), labels)
         axes.set_xlabel(chart.x_label)
-        axes.set_ylabel(chart.y_label)
+        axes.set_ylabel(_broken(chart.y_label))
         axes.grid(False, axis="x")
+
+
+def _broken(label: str) -> str:
+    return textwrap.fill(label, LABEL_LEN)
 
 
 def _labels(chart: Chart) -> list[str]:
