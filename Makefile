@@ -16,7 +16,7 @@ NOX := $(PY) -m nox --non-interactive --error-on-missing-interpreters -s
 
 help:
 	@echo "make demo    blind reuse, patches and window operations on the packaged model -> build/demo"
-	@echo "make lab     every arm and the quick probes on the binding task, every packaged model -> build/lab.json"
+	@echo "make lab     the paper's tables and figures on every packaged model -> build/lab.json, build/lab.html"
 	@echo "make conformance  every model family against plain Transformers -> build/conformance.json"
 	@echo "make test    every test"
 	@echo "make test-vllm  live in vLLM on CPU, in an environment of its own -> build/vllm.json"
