@@ -250,7 +250,9 @@ class Plan:
 
     def folders(self) -> list[Path]:
         """The models', each of which is there."""
-        return [checkpoint(one) for one in self.model or map(Path, kamera.packaged_models())]
+        return [
+            checkpoint(one).absolute() for one in self.model or map(Path, kamera.packaged_models())
+        ]
 
     def settings(self, text_model: Path | None) -> "Settings":
         """What is the same for every model."""
