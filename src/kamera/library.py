@@ -177,9 +177,10 @@ class Library:
         self, chunk: Chunk, antecedents: Sequence[str], context: str = ""
     ) -> PatchRecord | None:
         """The first of `patches`, which stand in the menu's order: the rest isn't looked up."""
-        for record in self._listed(chunk, tuple(antecedents), context):
-            return record
-        return None
+        behind = tuple(antecedents)
+        if self.store.contains(self._patch_key(chunk, "exact", behind)):
+            return PatchRecord("exact", behind, self.rank)
+        return next(self._listed(chunk, behind, context), None)
 
     def has_patch(self, chunk: Chunk, record: PatchRecord) -> bool:
         """Whether the patch that a record names is listed."""

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -41,29 +42,28 @@ MAX_NAME_LEN = 256
 MAX_LIST_DEPTH = 8
 
 
-@dataclass(frozen=True, order=True)
-class EntryKey:
-    """The name of an entry: one of `ENTRY_KINDS` and the digest of all that decides its bytes."""
-
+class _KindAndDigest(NamedTuple):
     kind: str
     digest: str
 
-    def __post_init__(self) -> None:
-        if self.kind not in ENTRY_KINDS:
+
+class EntryKey(_KindAndDigest):
+    """The name of an entry: one of `ENTRY_KINDS` and the digest of all that decides its bytes."""
+
+    __slots__ = ()
+
+    def __new__(cls, kind: str, digest: str) -> "EntryKey":
+        """Raises `ConfigError` for another kind, or what isn't a digest."""
+        if kind not in ENTRY_KINDS:
             raise ConfigError(
-                f"Unknown entry kind: expected one of {', '.join(ENTRY_KINDS)}, got {self.kind!r}."
+                f"Unknown entry kind: expected one of {', '.join(ENTRY_KINDS)}, got {kind!r}."
             )
-        check_digest("Entry key", self.digest)
+        return cls.of_checked(kind, check_digest("Entry key", digest))
 
     @classmethod
     def of_checked(cls, kind: str, digest: str) -> "EntryKey":
         """A key of parts that are right: a plan makes some hundreds."""
-        key = object.__new__(cls)
-        key.__dict__.update(kind=kind, digest=digest)
-        return key
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
+        return tuple.__new__(cls, (kind, digest))
 
     def __str__(self) -> str:
         return f"{self.kind}-{self.digest}"

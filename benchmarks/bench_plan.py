@@ -1,0 +1,253 @@
+"""How long does it take to look a window up and plan it, with up to a million chunks known?
+
+A plan asks the default store (memory over a folder, nothing of the window in memory) for every chunk: is its
+canonical there, is there a patch for exactly these antecedents, for this set, for this approximate window.
+What it costs depends on what is found:
+
+    held       a live session holds the whole window already: nothing is looked up but the first
+    unknown    nothing is known of any chunk: all of it will be prefilled
+    exact      each chunk has a patch formed on the antecedents that it has now
+    served     each chunk's patch was formed behind the same approximate window: the last thing that is tried
+
+Each plan starts from a library that has named nothing yet, as for a window that was never seen; `again` is a
+second look at the same one. The ceiling is as many look-ups in a dict of a million keys as the plan asked
+questions of the store; `bare` makes each question's name with one SHA-256 and asks the system for the file.
+
+Beside it: opening a folder that knows a million chunks, making its index anew from the files (a sample,
+scaled), and the memory that a known chunk takes.
+
+    python benchmarks/bench_plan.py [--short] [--threads N]
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import os
+import resource
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness import Timing, aim, finish, measure, read_options, row
+from kamera.store import DiskStore, Entry, EntryKey, MemoryStore, Store, TieredStore
+from known_store import (
+    CAP,
+    MODEL,
+    KnownStore,
+    chunks_of,
+    keep_canonicals,
+    keep_exact,
+    keep_served,
+    known_store,
+    library_of,
+    planned,
+    residents_of,
+)
+
+KNOWN = (10**3, 10**4, 10**5, 10**6)
+WINDOWS = (4, 16, 64)
+KINDS = ("held", "unknown", "exact", "served", "exact, again")
+MILLION = 10**6
+CALLS = 4
+
+
+class Asked(TieredStore):
+    """Remembers which keys it was asked for."""
+
+    def __init__(self, memory: MemoryStore, disk: DiskStore) -> None:
+        super().__init__(memory, disk)
+        self.keys_asked: list[EntryKey] = []
+
+    def contains(self, key: EntryKey) -> bool:
+        """See `Store.contains`."""
+        self.keys_asked.append(key)
+        return super().contains(key)
+
+
+def plans(store: Store, size: int) -> dict[str, Callable[[], Any]]:
+    """Each kind's plan, with its window put into the store. Other names for each kind and size."""
+    arms: dict[str, Callable[[], Any]] = {}
+    for number, kind in enumerate(KINDS):
+        chunks = chunks_of(size, first=1000 * size + 10**6 * number)
+        library = library_of(store)
+        if kind != "unknown":
+            keep_canonicals(chunks, library)
+        if kind.startswith("exact"):
+            keep_exact(chunks, library)
+        elif kind == "served":
+            keep_served(chunks, library)
+        residents = residents_of(chunks) if kind == "held" else {}
+        if kind.endswith("again"):
+            planned(chunks, library)
+            arms[kind] = lambda c=chunks, of=library: planned(c, of)
+        else:
+            arms[kind] = lambda c=chunks, r=residents: planned(c, library_of(store), r)
+    return arms
+
+
+def measure_short(arms: dict[str, Callable[[], Any]], rounds: int) -> dict[str, Timing]:
+    """`measure` of what takes about a millisecond: `CALLS` of an arm in a row, and each one's share."""
+
+    def repeated(arm: Callable[[], Any]) -> Callable[[], None]:
+        def run() -> None:
+            for _ in range(CALLS):
+                arm()
+
+        return run
+
+    timings = measure({name: repeated(arm) for name, arm in arms.items()}, rounds, warmup=2)
+    return {name: Timing.of([s / CALLS for s in t.samples_s]) for name, t in timings.items()}
+
+
+def keys_asked(store: Asked, arm: Callable[[], Any]) -> list[EntryKey]:
+    """What a plan asks the store for."""
+    store.keys_asked.clear()
+    arm()
+    return list(store.keys_asked)
+
+
+def dict_look_up(keys: list[EntryKey], everything: dict[str, int]) -> Callable[[], int]:
+    """As many look-ups in a dict."""
+    names = [str(key) for key in keys]
+    return lambda: sum(name in everything for name in names)
+
+
+def bare_look_up(keys: list[EntryKey], disk: DiskStore) -> Callable[[], int]:
+    """One digest and one question to the system for each key."""
+    texts = [str(key).encode() * 4 for key in keys]  # about the bytes that name a patch
+    names = [disk._directory.name_of(key) for key in keys]
+
+    def ask() -> int:
+        found = 0
+        for text, name in zip(texts, names, strict=True):
+            hashlib.sha256(text).hexdigest()
+            found += os.access(name, os.F_OK)
+        return found
+
+    return ask
+
+
+def plan_rows(known: KnownStore, size: int, rounds: int) -> list[dict[str, Any]]:
+    """One row a kind, for windows of `size` chunks."""
+    everything = {f"canonical-{i:064x}": i for i in range(known.count)}
+    with known.open() as disk, Asked(MemoryStore(1 << 20), disk) as store:
+        arms = plans(store, size)
+        held = store.memory.keys()
+        for key in held:
+            store.memory.delete(key)
+        asked = {kind: keys_asked(store, arm) for kind, arm in arms.items()}
+        dicts = {f"{k}, dict": dict_look_up(asked[k], everything) for k in arms}
+        bare = {f"{k}, bare": bare_look_up(asked[k], disk) for k in arms if asked[k]}
+        timings = measure_short({**arms, **dicts, **bare}, rounds)
+    facts = {"chunks": size, "known": known.count}
+    return [
+        row(
+            f"{size} chunks, {kind}, {known.count} known",
+            timings[kind],
+            ("dict", timings[f"{kind}, dict"]),
+            kind=kind,
+            questions=len(asked[kind]),
+            bare_s=timings[f"{kind}, bare"].median_s if asked[kind] else 0.0,
+            **facts,
+        )
+        for kind in KINDS
+    ]
+
+
+def start_up(known: KnownStore, rounds: int) -> dict[str, Any]:
+    """Opening the folder, and what it takes in memory and on disk for a known chunk."""
+    before = _resident_bytes()
+    stores = [known.open()]
+    taken = _resident_bytes() - before
+    stores.pop().close()
+    timing = measure({"open": lambda: known.open().close()}, rounds)["open"]
+    index = sum(path.stat().st_size for path in known.folder.glob("index.sqlite*"))
+    return {
+        "known": known.count,
+        "open_s": timing.median_s,
+        "process_bytes_a_chunk": max(taken, 0) / known.count,
+        "index_bytes_a_chunk": index / known.count,
+    }
+
+
+def rebuild_s_an_entry(count: int) -> float:
+    """Seconds for each entry when the index is made anew from real files."""
+    with tempfile.TemporaryDirectory() as folder, DiskStore(folder, CAP) as store:
+        for number in range(count):
+            tensors = {name: torch.zeros(4, 8, 2, 4) for name in ("k", "v")}
+            key = EntryKey("canonical", f"{number:064x}")
+            assert store.put(Entry(key, MODEL.digest, None, tensors, {"num_tokens": 8}))
+        clock = time.perf_counter()
+        assert store.rebuild_index() == count
+        return (time.perf_counter() - clock) / count
+
+
+def memory_bytes_an_entry(count: int = 2000) -> float:
+    """What the memory tier takes for an entry beside the elements of its tensors."""
+    store = MemoryStore(1 << 30)
+    tracemalloc.start()
+    for number in range(count):
+        tensors = {name: torch.zeros(1) for name in ("k", "v")}
+        store.put(Entry(EntryKey("canonical", f"{number:064x}"), MODEL.digest, None, tensors, {}))
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    return taken / count
+
+
+def _resident_bytes() -> int:
+    """Of this process, now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def main() -> None:
+    """Sizes from small to large, one folder that grows."""
+    options = read_options(__doc__)
+    rounds = 8 if options.short else 20
+    rows, opened = [], []
+    gc.freeze()  # what was imported needn't be looked through before each call
+    with known_store() as known:
+        for count in KNOWN[:2] if options.short else KNOWN:
+            known.grow(count)
+            sizes = WINDOWS if count == KNOWN[0] else WINDOWS[-1:]
+            for size in sizes:
+                rows += plan_rows(known, size, rounds)
+            opened.append(start_up(known, 9))
+    largest = opened[-1]
+    million = largest["known"] == MILLION
+    at_largest = {r["kind"]: r for r in rows if r["known"] == largest["known"]}
+    known_text = f"{largest['known']} known"
+    aims = [
+        aim(f"64 chunks, {kind}, {known_text}: ms", at_largest[kind]["median_s"] * 1e3, at_most=1)
+        for kind in KINDS
+    ]
+    aims.append(aim(f"opening a folder, {known_text}: s", largest["open_s"], at_most=2))
+    per_entry = rebuild_s_an_entry(200 if options.short else 1000)
+    for found in opened:
+        print(
+            f"{found['known']:>8} known: open {found['open_s'] * 1e3:.2f} ms, in the process "
+            f"{found['process_bytes_a_chunk']:.1f} bytes a chunk, index {found['index_bytes_a_chunk']:.0f}"
+        )
+    report = {
+        "rows": rows,
+        "aims": aims,
+        "start_up": opened,
+        "is_million": million,
+        "rebuild_s_an_entry": per_entry,
+        "rebuild_s_a_million": per_entry * MILLION,
+        "memory_tier_bytes_an_entry": memory_bytes_an_entry(),
+    }
+    print(
+        f"index anew from files: {per_entry * 1e6:.0f} us an entry, {per_entry * MILLION:.0f} s a million"
+    )
+    finish("plan", report, options.out)
+
+
+if __name__ == "__main__":
+    main()
