@@ -93,8 +93,8 @@ def blend(
         token_ids, positions, media: of the whole window, T tokens.
         cache: its placed KV as the model's cache, T tokens; written to.
         first: tokens in front of it are exact and aren't recomputed.
-        check_layer: up to it all tokens run. `NO_CHECK`: the share alone, evenly spaced, runs through all
-            layers, which costs less than the method.
+        check_layer: up to it all tokens run. `NO_CHECK`: tokens of this share, evenly spaced, run through all
+            layers.
     """
     num_tokens, num_layers = len(token_ids), len(backbone.decoder.layers)
     going = torch.arange(first, num_tokens)

@@ -17,7 +17,7 @@ from kamera.engines.hf import cache as kv_cache
 from kamera.session import Answer, Session
 from kamera.session.resident import Patched
 from kamera.store import Miss
-from windows import Subject, Window
+from windows import QWEN_LAYERS, Subject, Window
 
 QUESTION = "question alone"
 COPY = "memcpy + question"
@@ -25,7 +25,13 @@ REPREFILL = "re-prefill"
 PREFIX = "prefix cache, shifted"
 BLEND = "CacheBlend 15%"
 KAMERA = "Kamera"
-SHARE = 0.15
+SHARE, CHECK_LAYER = 0.15, 1
+_FULL = CHECK_LAYER + 1
+SPREAD = {
+    "share": (_FULL + (QWEN_LAYERS - _FULL) * SHARE) / QWEN_LAYERS,
+    "check_layer": NO_CHECK,
+}
+"""CacheBlend's token-layers of a whole model, spread evenly: 19.7 % of them."""
 
 
 class Served:
@@ -34,13 +40,15 @@ class Served:
     Args:
         session: it holds this window's patches and canonicals.
         window: what is asked for.
-        check: whether CacheBlend runs its check layers in full; without them it runs the share alone.
+        check: whether CacheBlend runs its two check layers in full and then the share. Where the model is a
+            part of one of `QWEN_LAYERS`, they would be most of it: there every layer runs the mean of the
+            whole model's layers.
     """
 
     def __init__(self, session: Session, window: Window, *, check: bool) -> None:
         self.session, self.window = session, window
         self.backbone = window.subject.engine.backbone
-        self.check_layer = 1 if check else NO_CHECK
+        self.blended = {"share": SHARE, "check_layer": CHECK_LAYER} if check else SPREAD
         self._tail = window.inputs([window.tail], window.tail_start)
         self._window = window.inputs(window.cached)
         self._whole = window.inputs([*window.cached, window.tail])
@@ -77,7 +85,7 @@ class Served:
         cache = self._cache(Composed(self._room, self.window.num_cached))
         blend(
             self.backbone, *self._window, cache,
-            first=self.window.prefix.num_tokens, share=SHARE, check_layer=self.check_layer,
+            first=self.window.prefix.num_tokens, **self.blended,
         )  # fmt: skip
         ids, positions, _ = self._tail
         return self.backbone.forward(ids, positions, cache)
