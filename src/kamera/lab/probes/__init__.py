@@ -2,6 +2,7 @@
 
 operator        is relocation exact, and does it drift?
 windows         reorder, sliding-window survival and recall (paper section 5, Table 1)
+drift           how far may the antecedent drift before a patch must be rebuilt? (paper Appendix D)
 state_merge     is readout lossless?
 mask_isolation  is the loss conditioning, not position?
 rank_sweep      how thin is the patch?

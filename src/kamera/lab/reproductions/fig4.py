@@ -1,4 +1,4 @@
-"""Figure 4: can a cheap signal find the tokens that lose most?"""
+"""Figure 4: what cheap signals find of the tokens that lose most."""
 
 from __future__ import annotations
 

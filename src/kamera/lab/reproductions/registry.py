@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kamera.errors import ConfigError
 from kamera.lab.reproductions import (
+    appendix_d,
     fig3,
     fig4,
     fig5,
@@ -20,7 +21,20 @@ from kamera.lab.reproductions.reproduction import Reproduction
 
 REPRODUCTIONS: dict[str, Reproduction] = {
     module.REPRODUCTION.name: module.REPRODUCTION
-    for module in (table1, table2, table6, fig3, fig4, fig5, fig6, fig7, fig8, fig9, fig10)
+    for module in (
+        table1,
+        table2,
+        table6,
+        fig3,
+        fig4,
+        fig5,
+        fig6,
+        fig7,
+        fig8,
+        fig9,
+        fig10,
+        appendix_d,
+    )
 }
 
 
