@@ -170,7 +170,9 @@ ONE_TELLS = (
     "One frame tells what binds and the others say nothing of it: as long as it stays, what stands beside "
     "it hardly matters"
 )
-AS_WRONG = "Blind reuse is about as wrong here: it is sure of `none`, and the stale patch of the digit from before"
+AS_WRONG = (
+    "Blind reuse is about as wrong here: it is sure of `none`, the stale patch of the former digit"
+)
 SMALL = (
     "What is replaced shows another digit in a picture of the same kind: its embeddings hardly differ, and "
     "what binds does"
