@@ -14,9 +14,13 @@ DOCS = Path(__file__).parents[2] / "docs"
 NEED_MORE = {
     "kamera.engines.vllm.connector",
     "kamera.engines.vllm.stats",
+    "kamera.kernels.triton_apply",
+    "kamera.kernels.triton_interpreter",
+    "kamera.kernels.triton_tile",
     "kamera.lab.benchmarks.lmms",
 }
-"""Subclasses of what isn't in this environment: vLLM's own (`make test-vllm` imports them), lmms-eval's."""
+"""What needs a package that isn't in this environment: vLLM (`make test-vllm` imports these), Triton (so does
+`tests/kernels_triton`, in processes that have it), lmms-eval."""
 PACKAGES = [
     found.name
     for found in pkgutil.walk_packages(kamera.__path__, "kamera.")
