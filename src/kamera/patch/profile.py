@@ -27,7 +27,7 @@ FACTORS = {
 """What factors can be kept in, by name."""
 SCALE_BYTES = 4
 """Of a direction of quantised factors."""
-CAP = 3
+CAP = 2
 """Directions that are fitted in each layer under a byte budget, as a multiple of the mean that fits it."""
 FORMS = "rank N, bytes X%, least N, energy X%, deep X%, float32, bf16, fp8, int8"
 WORD = re.compile(
