@@ -13,9 +13,16 @@ from kamera.lab.reproductions import (
     fig8,
     fig9,
     fig10,
+    fig11,
+    fig12,
     table1,
     table2,
+    table3,
+    table4,
+    table5,
     table6,
+    table7,
+    table8,
 )
 from kamera.lab.reproductions.reproduction import Reproduction
 
@@ -24,7 +31,12 @@ REPRODUCTIONS: dict[str, Reproduction] = {
     for module in (
         table1,
         table2,
+        table3,
+        table4,
+        table5,
         table6,
+        table7,
+        table8,
         fig3,
         fig4,
         fig5,
@@ -33,6 +45,8 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         fig8,
         fig9,
         fig10,
+        fig11,
+        fig12,
         appendix_d,
     )
 }
