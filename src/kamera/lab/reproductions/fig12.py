@@ -129,7 +129,7 @@ def in_ulps(placed: ChunkKV, target: ChunkKV) -> Float[Tensor, " N"]:
 
 def _served(subject: Subject, task: str, arms: tuple[str, str]) -> dict[str, JsonFigure]:
     tallies = subject.tallies(task) if task == TASK else few_tallies(subject, task)
-    found = {}
+    found: dict[str, JsonFigure] = {}
     for arm in (REFERENCE, *arms):
         of_arm = {**arm_figures(tallies, arm), f"{arm}: agreement": agreement_of(tallies, arm)}
         gap = accuracy_gap_of(tallies[REFERENCE], tallies[arm])

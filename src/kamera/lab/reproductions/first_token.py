@@ -67,11 +67,14 @@ def first_token(bench: Workbench, request: ArmRequest, rank: int) -> FirstToken:
             if number:
                 rounds[name].append(seconds)
     pairs = zip(rounds["prefill"], rounds["reuse"], strict=True)
+    medians = {name: statistics.median(seconds) for name, seconds in rounds.items()}
     return FirstToken(
         sum(chunk.num_tokens for chunk in chunks),
-        *(statistics.median(rounds[name]) for name in ("prefill", "vision", "reuse")),
-        form_s,
-        statistics.median(prefill / reuse for prefill, reuse in pairs),
+        prefill_s=medians["prefill"],
+        vision_s=medians["vision"],
+        reuse_s=medians["reuse"],
+        form_s=form_s,
+        speedup=statistics.median(prefill / reuse for prefill, reuse in pairs),
     )
 
 

@@ -11,6 +11,7 @@ from kamera.arms.budget import Share
 from kamera.arms.cacheblend import CacheBlend
 from kamera.arms.layer_reprefill import LayerReprefill
 from kamera.arms.top_deficit import TopDeficit
+from kamera.engines.hf import HFEngine
 from kamera.lab.evaluation import BLIND, Tally
 from kamera.lab.reproductions.chart import Chart, Series
 from kamera.lab.reproductions.claim import SHOWN, Claim, at_least, at_most
@@ -44,6 +45,7 @@ def sweep_arms(bench: Workbench) -> Sequence[Arm]:
 
 
 def _num_layers(bench: Workbench) -> int:
+    assert isinstance(bench.engine, HFEngine)
     return bench.canonical(bench.engine.text_chunk("a")).num_layers
 
 
