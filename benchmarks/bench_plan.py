@@ -25,6 +25,7 @@ import gc
 import hashlib
 import os
 import resource
+import statistics
 import tempfile
 import time
 import tracemalloc
@@ -105,6 +106,16 @@ def measure_short(arms: dict[str, Callable[[], Any]], rounds: int) -> dict[str, 
     return {name: Timing.of([s / CALLS for s in t.samples_s]) for name, t in timings.items()}
 
 
+def cpu_s(arm: Callable[[], Any], calls: int = 50) -> float:
+    """The median of the processor's time for one call: what a busy machine leaves as it is, or nearly."""
+    samples = []
+    for _ in range(calls):
+        clock = time.thread_time()
+        arm()
+        samples.append(time.thread_time() - clock)
+    return statistics.median(samples)
+
+
 def keys_asked(store: Asked, arm: Callable[[], Any]) -> list[EntryKey]:
     """What a plan asks the store for."""
     store.keys_asked.clear()
@@ -145,6 +156,7 @@ def plan_rows(known: KnownStore, size: int, rounds: int) -> list[dict[str, Any]]
         dicts = {f"{k}, dict": dict_look_up(asked[k], everything) for k in arms}
         bare = {f"{k}, bare": bare_look_up(asked[k], disk) for k in arms if asked[k]}
         timings = measure_short({**arms, **dicts, **bare}, rounds)
+        cpus = {kind: cpu_s(arm) for kind, arm in arms.items()}
     facts = {"chunks": size, "known": known.count}
     return [
         row(
@@ -153,6 +165,7 @@ def plan_rows(known: KnownStore, size: int, rounds: int) -> list[dict[str, Any]]
             ("dict", timings[f"{kind}, dict"]),
             kind=kind,
             questions=len(asked[kind]),
+            cpu_s=cpus[kind],
             bare_s=timings[f"{kind}, bare"].median_s if asked[kind] else 0.0,
             **facts,
         )

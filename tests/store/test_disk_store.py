@@ -27,7 +27,7 @@ from kamera.store import (
     open_store,
 )
 from kamera.store.directory import STALE_S
-from kamera.store.file_format import READ_BYTES
+from kamera.store.pieces import PIECE_BYTES, SPLIT_BYTES
 
 MODEL = "a" * 64
 MakeEntry = Callable[..., Entry]
@@ -102,18 +102,45 @@ def test_a_restart_keeps_entries_and_their_order_of_use(
         assert torch.equal(hit(store, make_entry(3).key).tensors["k"][:2], torch.tensor([3.0, 4.0]))
 
 
-@pytest.mark.parametrize("extra", [-4, 0, 4, READ_BYTES + 4])
-def test_a_payload_of_several_reads_comes_back_and_is_verified(
-    folder: Path, make_entry: MakeEntry, extra: int
+SIZES = [size + extra for size in (PIECE_BYTES, SPLIT_BYTES) for extra in (-4, 0, 4)]
+
+
+@pytest.mark.parametrize("size", [*SIZES, SPLIT_BYTES + PIECE_BYTES + 4])
+@pytest.mark.parametrize("damaged", [-1, PIECE_BYTES + 7, PIECE_BYTES // 2])
+def test_a_payload_of_several_pieces_comes_back_and_is_verified(
+    folder: Path, make_entry: MakeEntry, size: int, damaged: int
 ) -> None:
-    entry = make_entry(0, (2 * READ_BYTES + extra) // 4)
-    with DiskStore(folder, 10 * READ_BYTES) as store:
+    """`damaged` is a byte of the payload: in its last piece, in one the helper reads, in the first."""
+    entry = make_entry(0, size // 4)
+    with DiskStore(folder, 10 * SPLIT_BYTES) as store:
         store.put(entry)
         assert torch.equal(hit(store, entry.key).tensors["k"], entry.tensors["k"])
-        with file_of(folder, entry).open("r+b") as file:
-            file.seek(-1, os.SEEK_END)
-            file.write(b"\x99")
+        path = file_of(folder, entry)
+        data = bytearray(path.read_bytes())
+        data[damaged % size - size] ^= 0x10
+        path.write_bytes(data)
         assert miss(store, entry.key) is MissReason.CORRUPT
+
+
+@pytest.mark.parametrize("at", [0, 1, 4])
+def test_a_disk_that_fails_under_way_is_a_miss_and_leaves_the_file(
+    folder: Path, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """Piece 1 is the helper's; what one thread meets the other one tells."""
+    entry = make_entry(0, (SPLIT_BYTES + PIECE_BYTES) // 4)
+    read = os.preadv
+
+    def failing(descriptor: int, views: list[memoryview], offset: int) -> int:
+        if offset // PIECE_BYTES == at and offset > 4096 * (at == 0):
+            raise OSError(5, "Input/output error")
+        return read(descriptor, [views[0][: PIECE_BYTES // 3]], offset)
+
+    with DiskStore(folder, 10 * SPLIT_BYTES) as store:
+        store.put(entry)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "preadv", failing)
+            assert miss(store, entry.key) is MissReason.UNREADABLE
+        assert torch.equal(hit(store, entry.key).tensors["k"], entry.tensors["k"])
 
 
 def test_opening_a_good_folder_puts_nothing_aside(folder: Path, make_entry: MakeEntry) -> None:

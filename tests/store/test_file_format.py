@@ -1,7 +1,6 @@
 """The bytes of an entry's file, and what a reader makes of hostile ones."""
 
 import hashlib
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -44,8 +43,12 @@ HEADER, PAYLOAD = FILE[8 : 8 + HEADER_BYTES], FILE[8 + HEADER_BYTES :]
 
 
 def read(data: bytes) -> Entry:
-    file = io.BytesIO(data)
-    return read_entry(file.readinto, read_header(file.readinto, len(data)))
+    def read_at(view: memoryview, offset: int) -> int:
+        part = data[offset : offset + len(view)]
+        view[: len(part)] = part
+        return len(part)
+
+    return read_entry(read_at, read_header(read_at, len(data)))
 
 
 def forge(change: Callable[[dict[str, Any]], None], payload: bytes = PAYLOAD) -> bytes:

@@ -20,6 +20,7 @@ from kamera.errors import ConfigError, FormatError
 from kamera.identity.encoding import array_bytes
 from kamera.store.contract import MissReason
 from kamera.store.entry import DTYPE_NAMES, Entry, EntryKey, checked_fields
+from kamera.store.pieces import ReadAt, ShortFileError, fill, read_pieces
 
 __all__ = [
     "FORMAT_NAME",
@@ -37,9 +38,6 @@ FORMAT_NAME = "kamera-entry"
 FORMAT_VERSION = "2"
 MAX_HEADER_BYTES = 4 * 1024 * 1024
 MAX_DIMS = 8
-READ_BYTES = 1 << 20
-"""A payload is read and digested in pieces of this size, each while it is still in the cache."""
-
 _BLANK = "0" * 64
 _BLANK_FIELD = f'"header_sha256":"{_BLANK}"'.encode()
 _DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
@@ -53,8 +51,6 @@ _METADATA_FIELDS = {
     "attributes",
     "header_sha256",
 }
-
-ReadInto = Callable[[memoryview], int | None]
 
 
 @runtime_checkable
@@ -101,6 +97,7 @@ class Header:
     format_version: str
     payload_digest: str
     specs: tuple[TensorSpec, ...]
+    payload_start: int
     payload_bytes: int
 
 
@@ -143,7 +140,7 @@ def encode_entry(entry: Entry) -> list[bytes | memoryview]:
     return [len(raw).to_bytes(8, "little") + raw, *payload]
 
 
-def read_header(readinto: ReadInto, file_bytes: int) -> Header:
+def read_header(read_at: ReadAt, file_bytes: int) -> Header:
     """The checked header of a file of `file_bytes` bytes, read from its start.
 
     Allocates at most `MAX_HEADER_BYTES`. Raises `EntryFormatError`.
@@ -151,7 +148,7 @@ def read_header(readinto: ReadInto, file_bytes: int) -> Header:
     if file_bytes < 8:
         raise EntryFormatError(MissReason.TRUNCATED, f"{file_bytes} bytes, a header length needs 8")
     prefix = bytearray(8)
-    _fill(readinto, memoryview(prefix))
+    _fill(read_at, memoryview(prefix), 0)
     header_bytes = int.from_bytes(prefix, "little")
     if not 2 <= header_bytes <= MAX_HEADER_BYTES:
         raise EntryFormatError(
@@ -163,12 +160,12 @@ def read_header(readinto: ReadInto, file_bytes: int) -> Header:
             MissReason.TRUNCATED, f"header of {header_bytes} bytes in a file of {file_bytes}"
         )
     raw = bytearray(header_bytes)
-    _fill(readinto, memoryview(raw))
+    _fill(read_at, memoryview(raw), 8)
     return parse_header(bytes(raw), payload_bytes=file_bytes - 8 - header_bytes)
 
 
-def read_entry(readinto: ReadInto, header: Header) -> Entry:
-    """The entry behind `header`, from the payload's first byte on. Raises `EntryFormatError`.
+def read_entry(read_at: ReadAt, header: Header) -> Entry:
+    """The entry behind `header`. Raises `EntryFormatError`.
 
     All tensors are views of one buffer, in huge pages where the system has them: that is what the
     payload is read into, and the only copy of it. Bytes are digested while they are read. `OSError`
@@ -179,7 +176,12 @@ def read_entry(readinto: ReadInto, header: Header) -> Entry:
     except MemoryError as error:
         raise OSError(errno.ENOMEM, f"no memory for {header.payload_bytes} bytes") from error
     digest_field, new_digester = _PAYLOAD_DIGESTS[header.format_version]
-    if _read_and_digest(readinto, raw.data, new_digester()) != header.payload_digest:
+    digester = new_digester()
+    try:
+        read_pieces(read_at, raw.data, header.payload_start, digester.update)
+    except ShortFileError as error:
+        raise EntryFormatError(MissReason.TRUNCATED, str(error)) from None
+    if digester.hexdigest() != header.payload_digest:
         raise EntryFormatError(MissReason.CORRUPT, f"payload doesn't match its {digest_field}")
     buffer = torch.from_numpy(raw)
     tensors = {
@@ -260,6 +262,7 @@ def _checked_header(
         format_version=metadata["format_version"],
         payload_digest=metadata[digest_field],
         specs=specs,
+        payload_start=8 + len(raw),
         payload_bytes=payload_bytes,
     )
 
@@ -293,19 +296,8 @@ def _canonical(header: dict[str, Any]) -> bytes:
     return text.ljust(padded).encode("ascii")
 
 
-def _read_and_digest(readinto: ReadInto, view: memoryview, digester: _Digester) -> str:
-    """Fill `view` and return its digest."""
-    for start in range(0, len(view), READ_BYTES):
-        piece = view[start : start + READ_BYTES]
-        _fill(readinto, piece)
-        digester.update(piece)
-    return digester.hexdigest()
-
-
-def _fill(readinto: ReadInto, view: memoryview) -> None:
-    done = 0
-    while done < len(view):
-        count = readinto(view[done:])
-        if not count:
-            raise EntryFormatError(MissReason.TRUNCATED, "the file ended while it was read")
-        done += count
+def _fill(read_at: ReadAt, view: memoryview, offset: int) -> None:
+    try:
+        fill(read_at, view, offset)
+    except ShortFileError as error:
+        raise EntryFormatError(MissReason.TRUNCATED, str(error)) from None

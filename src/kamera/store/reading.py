@@ -6,13 +6,13 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import FileIO
 from pathlib import Path
 
 from kamera.store.contract import MissReason, Problem, VerifyReport
 from kamera.store.directory import Directory
 from kamera.store.entry import Entry, EntryKey
 from kamera.store.file_format import EntryFormatError, Header, read_entry, read_header
+from kamera.store.pieces import ReadAt
 
 __all__ = ["NotAFileError", "OpenEntry", "open_entry", "verify_files"]
 
@@ -25,13 +25,13 @@ class NotAFileError(OSError):
 class OpenEntry:
     """A file whose header is good. `read` goes on with the payload."""
 
-    file: FileIO
+    read_at: ReadAt
     num_bytes: int
     header: Header
 
     def read(self) -> Entry:
         """The entry, verified. Raises `EntryFormatError` or `OSError`."""
-        return read_entry(self.file.readinto, self.header)
+        return read_entry(self.read_at, self.header)
 
 
 @contextmanager
@@ -54,17 +54,23 @@ def open_entry(
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise NotAFileError(f"{key}'s file isn't a regular file")
-    with FileIO(descriptor, "rb") as file:
+
+    def read_at(view: memoryview, offset: int) -> int:
+        return os.preadv(descriptor, [view], offset)
+
+    try:
         if max_bytes is not None and status.st_size > max_bytes:
             raise OSError(errno.EFBIG, f"a file of {status.st_size} bytes, the cap is {max_bytes}")
         try:
-            header = read_header(file.readinto, status.st_size)
+            header = read_header(read_at, status.st_size)
             if header.key != key:
                 raise EntryFormatError(MissReason.FOREIGN, f"the file is that of {header.key}")
-            yield OpenEntry(file, status.st_size, header)
+            yield OpenEntry(read_at, status.st_size, header)
         except EntryFormatError as error:
             error.inode = status.st_ino
             raise
+    finally:
+        os.close(descriptor)
 
 
 def verify_files(directory: Directory, max_bytes: int) -> VerifyReport:
