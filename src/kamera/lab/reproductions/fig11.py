@@ -24,7 +24,9 @@ CONTEXTS = (16, 64)
 PAPER_SHARING = dict(zip(CONTEXTS, (11.9, 27.0), strict=True))
 H100_RIDGE = 989e12 / 3.35e12
 """Operations a byte at which an H100 SXM (989 Tflop/s dense bf16, 3.35 TB/s) stops being bound by memory."""
-THIN = "m · (T + F) weighs more against T · F on chunks as short and as narrow as these"
+THIN = (
+    "m · (T + F) weighs more against T · F on chunks as short and as narrow as the packaged models'"
+)
 TIMES = "in this process, on this machine's CPU: no verdict"
 
 

@@ -41,8 +41,8 @@ SERVED = {"binding": ("patch 16", "patch full"), "shell_game": ("patch 16", "pat
 """Task -> the patch that is judged, and one of higher rank. No shell-game scene has 64 tokens."""
 BF16_ROUNDING = 2.0**-8
 LARGE = (
-    "What is lost here is conditioning, of several nats, beside which a wrong position may even help by "
-    "chance"
+    "On the packaged models what is lost is conditioning, of several nats; a position that is off by as "
+    "much as here weighs little beside it (the row below has no conditioning in it)"
 )
 FLOOR = "Compare the row of re-prefill's own KV, handed over unchanged: that is bf16's own floor"
 

@@ -32,7 +32,8 @@ ORDER = (
     "differs is where they stand"
 )
 WHY = {
-    "sink 32": "32 tokens are half of a legend here, and may hold the entry that tells",
+    "sink 32": "On the packaged models 32 tokens are the prefix and nearly half of a legend, and may "
+    "hold the entry that tells",
     "key similarity 25%": "Not known",
 }
 

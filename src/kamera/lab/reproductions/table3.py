@@ -26,8 +26,8 @@ READOUT = (
     "nothing lost by such reads either (section 2)"
 )
 SCENE = (
-    "32 tokens are more than the prefix and the first scene, the one that shows the ball: not a sink "
-    "alone, but what is to be bound"
+    "On the packaged models 32 tokens are more than the prefix and the first scene, the one that shows "
+    "the ball: not a sink alone, but what is to be bound"
 )
 
 
@@ -99,7 +99,7 @@ def _claims(task: str) -> list[Claim]:
                 f"{task}, {PATCH} - {rival}: accuracy",
                 "–, 0.08 to 0.24" if task == "shell_game" else "above 0",
                 surely_above(0.0),
-                SCENE if (task, rival) == ("shell_game", "sink 32") else why,
+                SCENE if (task, rival) == ("shell_game", "sink 32") else why or "Not known",
             )
             for rival in RIVALS
         ),

@@ -30,11 +30,17 @@ PAPER = {
     "leverage 64": "0.26, –",
 }
 """MLA, GQA."""
-SHORT = "A frame here has about 64 tokens: 64 of each chunk are (nearly) all of them, which is re-prefill"
-QUARTER = "A quarter of the tokens, so chosen, holds what this task's answer needs here"
+SHORT = (
+    "A frame has about 64 tokens on the packaged models: 64 of each chunk are (nearly) all of them, "
+    "which is re-prefill"
+)
+QUARTER = (
+    "On the packaged models, the latent one apart, a quarter of the tokens, so chosen, holds what the "
+    "answer needs"
+)
 THIN = (
-    "Chunks here have fewer tokens and features than the paper's, and m · (T + F) weighs more against T · "
-    "F"
+    "Chunks of the packaged models have fewer tokens and features than the paper's, and m · (T + F) "
+    "weighs more against T · F"
 )
 LAYOUT = (
     "Counted: one rank for both channels costs the narrow rotary key of a latent page m · (T + 64) for "

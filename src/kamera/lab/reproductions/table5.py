@@ -14,13 +14,16 @@ TASK = "shell_game"
 VLCACHE, SINK = "vlcache 10%", "sink 32"
 ARMS = ("patch 16", "patch 64", VLCACHE, "cacheblend 15%", SINK, "layers from 3", "layers from 1")
 SHORT = (
-    "A scene is some 18 tokens, of which VLCache recomputes its wrappers, two here, and CacheBlend all in "
-    "its first layers"
+    "A scene has 16 image tokens on the packaged models: VLCache's two and the wrapper text are a good "
+    "part of it"
 )
-SCENE = "32 tokens are more than the prefix and the first scene, the one that shows the ball"
+SCENE = (
+    "On the packaged models 32 tokens are more than the prefix and the first scene, the one that shows "
+    "the ball"
+)
 LOW = (
-    "The game's state is made in the first two layers here (trained so, docs/nano-gqa.md): compare the "
-    "row `layers from 1`"
+    "The packaged models make the game's state in their first two layers (trained so, "
+    "docs/nano-gqa.md): compare the row `layers from 1`"
 )
 
 
