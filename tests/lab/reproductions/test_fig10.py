@@ -19,14 +19,14 @@ NOT_MEASURED = ("video: lost", "audio: lost")
 
 @pytest.fixture(scope="module")
 def section() -> dict[str, Any]:
-    return section_of("fig10", 3, text_model=kamera.packaged_model(MODEL))
+    return section_of("fig10", 6, text_model=kamera.packaged_model(MODEL))
 
 
 def test_every_claim_has_its_figure(section: dict[str, Any]) -> None:
     check_claims("fig10", section, unmeasured=NOT_MEASURED)
     figures = section["models"][MODEL]["figures"]
-    assert figures["text: blind kl"]["n"] == 3
-    # Of the first three answers nano-gqa's vocabulary keeps one whole: green.
+    assert figures["text: blind kl"]["n"] == 6
+    # Of the first six answers nano-gqa's vocabulary keeps one whole: green.
     assert figures["text: accuracy re-prefill"]["n"] == 1
 
 

@@ -44,7 +44,7 @@ def run(subject: Subject) -> ModelFigures:
     figures: dict[str, JsonFigure] = {}
     sees = any(modality.kind == "image" for modality in subject.engine.family.modalities)
     for task in IMAGES if sees else ():
-        found = measure_with_mask(subject.cases(task, subject.num_items))
+        found = measure_with_mask(subject.cases(task, max(2, subject.num_items // 2)))
         figures |= scope_figures(task, found)
     num_texts = min(len(TWO_HOP), max(2, subject.num_items))
     text = None
@@ -149,10 +149,11 @@ REPRODUCTION = Reproduction(
     ),
     ours=(
         "Pictures that bind are the binding task; pictures that are read out are the readout task, our "
-        "negative control. Only B is blind. Text: 24 questions of our own over two short paragraphs each, "
-        "answered by the next word, on SmolLM2-135M-Instruct (or the text model that is given): another "
-        "model than the one that sees, and the same figures beside each. Video and audio are not measured: "
-        "no packaged model learned to answer about them, and a row of untrained meaning would say nothing."
+        "negative control, half of the items each. Only B is blind. Text: 24 questions of our own over two "
+        "short paragraphs each, answered by the next word, on SmolLM2-135M-Instruct (or the text model "
+        "that is given): another model than the one that sees, and the same figures beside each. Video and "
+        "audio are not measured: no packaged model learned to answer about them, and a row of untrained "
+        "meaning would say nothing."
     ),
     run=run,
     claims=(

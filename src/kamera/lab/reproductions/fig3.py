@@ -169,7 +169,8 @@ REPRODUCTION = Reproduction(
             "specific share",
             "the full deficit",
             at_least(0.9),
-            "Not known. A filler of A's length conditions B too; the paper doesn't say what its filler was",
+            "The picture shows where: shallow layers take much the same from any frame in A's place, deep "
+            "ones hardly any of it. The paper doesn't say what its filler was",
         ),
         Claim(
             "keys of A for 90 %, median",

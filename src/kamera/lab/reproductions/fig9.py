@@ -9,7 +9,7 @@ from kamera.lab.probes.energy import Energy, probe_energy
 from kamera.lab.probes.rank_sweep import RankSweep
 from kamera.lab.reproductions.chart import Chart, Series
 from kamera.lab.reproductions.claim import SHOWN, Claim, at_least, at_most, surely_above
-from kamera.lab.reproductions.curve import content_channel, eta_curve, line
+from kamera.lab.reproductions.curve import Curve, content_channel, eta_curve
 from kamera.lab.reproductions.figures import JsonFigure, eta_of, mean_of, plain
 from kamera.lab.reproductions.knee import rank_sweeps
 from kamera.lab.reproductions.reproduction import ModelFigures, Models, Reproduction
@@ -75,7 +75,7 @@ def charts(models: Models) -> list[Chart]:
         for rank in RANKS
     ]
     gap = [_bars("blind reuse", names, [figures[name]["blind: kl"] for name in names])]
-    sweep = [line(name, model["curves"]["eta"]) for name, model in models.items()]
+    left = [_left(name, model["curves"]["eta"]) for name, model in models.items()]
     return [
         Chart(
             "Low-rank",
@@ -86,7 +86,15 @@ def charts(models: Models) -> list[Chart]:
             levels=[("paper: MHA, lowest", 0.20), ("highest", 0.30), ("Kimi-VL", 0.10)],
         ),
         Chart("A rank-m patch recovers it", "bars", "model", "η", closed),
-        Chart("The same by rank", "lines", "patch rank m", "η", sweep, log_x=True),
+        Chart(
+            "What a rank-m patch leaves",
+            "lines",
+            "patch rank m",
+            "share of the gap, 1 - η",
+            left,
+            log_x=True,
+            log_y=True,
+        ),
         Chart(
             "The gap",
             "bars",
@@ -94,9 +102,17 @@ def charts(models: Models) -> list[Chart]:
             "KL of blind reuse, nats",
             gap,
             levels=[("paper: faithfulness floor", FLOOR)],
-            log_y=True,
         ),
     ]
+
+
+def _left(name: str, eta: Curve) -> Series:
+    """1 - η at each rank; nothing where rounding makes it 0 or less."""
+    value, high, low = (
+        [None if one is None or one >= 1 else 1 - one for one in eta[end]]
+        for end in ("y", "low", "high")
+    )
+    return Series(name, eta["x"], value, low, high)
 
 
 def _bars(label: str, names: list[str], at: Sequence[JsonFigure]) -> Series:
