@@ -9,7 +9,9 @@ each is read once, into memory that stays.
     with SHA-256      a plain read and the digest of format version 1, one after the other: what that cost
 
 An entry costs some tens of microseconds whatever its size (names, header, checks), so that small ones are far
-from the ceiling; the aim is for those of 4 MB on. Reads are from the system's page cache: hot. `cold` asks the system to forget the files first
+from the ceiling; the aim is for those of 4 MB on.
+
+Reads are from the system's page cache: hot. `cold` asks the system to forget the files first
 (posix_fadvise); the disk under this machine may still have them. Writes end with fsync, plain ones too.
 
 Then a window of 8 chunks of 256 tokens (Qwen2.5-VL-3B's layers, patches of rank 16) is read from disk and

@@ -38,7 +38,9 @@ class DiskWindow:
     out: dict[str, Tensor]
 
     @classmethod
-    def make(cls, folder: Path, num_chunks: int, num_tokens: int) -> DiskWindow:
+    def make(
+        cls, folder: Path, num_chunks: int, num_tokens: int, *, num_layers: int = NUM_LAYERS
+    ) -> DiskWindow:
         """All chunks share random numbers; each has files of its own."""
         library = Library(DiskStore(folder, CAP), MODEL.digest, None, RANK)
         layout = text_layout(num_tokens, 1)
@@ -46,14 +48,14 @@ class DiskWindow:
             Chunk(ChunkKey(MODEL, None, "text", (i, *range(num_tokens - 1))), layout)
             for i in range(num_chunks)
         )
-        shape = (NUM_LAYERS, num_tokens, NUM_HEADS, HEAD_DIM)
+        shape = (num_layers, num_tokens, NUM_HEADS, HEAD_DIM)
         kv = ChunkKV({n: torch.randn(shape).bfloat16() for n in ("k", "v")})
         factors = Factors(
-            torch.randn(NUM_LAYERS, num_tokens, RANK).bfloat16(),
-            torch.randn(NUM_LAYERS, RANK, NUM_HEADS * HEAD_DIM).bfloat16(),
+            torch.randn(num_layers, num_tokens, RANK).bfloat16(),
+            torch.randn(num_layers, RANK, NUM_HEADS * HEAD_DIM).bfloat16(),
         )
         patch = Patch({"k": factors, "v": factors}, "antecedent")
-        window = (NUM_LAYERS, num_chunks * num_tokens, NUM_HEADS, HEAD_DIM)
+        window = (num_layers, num_chunks * num_tokens, NUM_HEADS, HEAD_DIM)
         out = {n: torch.zeros(window, dtype=torch.bfloat16) for n in ("k", "v")}
         made = cls(library, chunks, out)
         for chunk, record in made.wanted():
@@ -88,6 +90,11 @@ class DiskWindow:
         """A chunk is read, then composed, then the next."""
         for index, want in enumerate(self.wanted()):
             self._write(index, self._source(self.library, *want))
+
+    def read_and_compose_last(self) -> None:
+        """The last chunk alone."""
+        index = len(self.chunks) - 1
+        self._write(index, self._source(self.library, *self.wanted()[index]))
 
     def compose_while_reading(self) -> None:
         """The same, with the next ones read meanwhile."""
