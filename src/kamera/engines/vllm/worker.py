@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from itertools import accumulate
 
 import torch
 
@@ -129,29 +130,30 @@ class WorkerHalf:
 
     def _load(self, job: LoadJob) -> bool:
         """Compose a job's pieces into its blocks, from token `skip` on. False when the store has a hole."""
-        clock, begin, num_bytes = time.perf_counter(), 0, 0
-        for piece in job.pieces:
-            chunk = piece.chunks[self.shard]
-            end = begin + chunk.num_tokens
-            if end > job.skip:
-                placed = self._placed(job.owner, piece)
+        clock, num_bytes = time.perf_counter(), 0
+        ends = list(accumulate(piece.chunks[self.shard].num_tokens for piece in job.pieces))
+        loaded = [(p, end) for p, end in zip(job.pieces, ends, strict=True) if end > job.skip]
+        wanted = [(piece.chunks[self.shard], piece.patches[self.shard]) for piece, _ in loaded]
+        with self._library(job.owner).reading_ahead(wanted) as library:
+            for piece, end in loaded:
+                placed = self._placed(library, piece)
                 if isinstance(placed, Miss):
                     logger.warning("Kamera: request %s: %s", job.request, placed.detail)
                     return False
+                begin = end - placed.num_tokens
                 first = max(job.skip - begin, 0)
-                part = placed.slice_tokens(first, chunk.num_tokens)
+                part = placed.slice_tokens(first, placed.num_tokens)
                 self.pool.write(part, self.pool.slots(job.blocks, begin + first, end))
                 num_bytes += part.num_bytes
-            begin = end
         self._settle_device()
         self._count("loads")
         self._count("bytes_loaded", num_bytes)
         self._count("apply_seconds", time.perf_counter() - clock)
         return True
 
-    def _placed(self, owner: Owner, piece: Piece) -> ChunkKV | Miss:
+    def _placed(self, library: Library, piece: Piece) -> ChunkKV | Miss:
         """R(p) (canonical + U Vᵀ), in the cache dtype: one rounding."""
-        library, chunk = self._library(owner), piece.chunks[self.shard]
+        chunk = piece.chunks[self.shard]
         canonical = library.canonical(chunk)
         if isinstance(canonical, Miss):
             return canonical
@@ -236,7 +238,9 @@ class WorkerHalf:
         if key not in self._libraries:
             if len(self._libraries) >= MAX_LIBRARIES:
                 self._libraries.clear()  # a client may choose a salt for each request
-            self._libraries[key] = Library(self.store, *key, self.settings.profile, self.pool.device)
+            self._libraries[key] = Library(
+                self.store, *key, self.settings.profile, self.pool.device
+            )
         return self._libraries[key]
 
     def _settle_device(self) -> None:
