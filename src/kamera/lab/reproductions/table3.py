@@ -129,8 +129,8 @@ REPRODUCTION = Reproduction(
         "Three tasks of ours. `needle` stands for retrieval-image: one frame of three to five has a star, "
         "which digit is beside it; that needs no other frame. `shell_game` stands for reasoning-image: "
         "every swap needs all before it. `binding` needs one hop. Figures with two values are of "
-        "Qwen2.5-VL and Kimi-VL. The needle and the shell game are on half of the items. CacheBlend "
-        "recomputes 15 %, the sink has 32 tokens. Differences are paired."
+        "Qwen2.5-VL and Kimi-VL. The needle is on a quarter of the items, the shell game on half. "
+        "CacheBlend recomputes 15 %, the sink has 32 tokens. Differences are paired."
     ),
     run=run,
     claims=tuple(claim for task in PAPER for claim in _claims(task)),
