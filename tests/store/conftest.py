@@ -16,6 +16,11 @@ OpenStore = Callable[..., Store]
 
 
 @pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
 def make_entry() -> MakeEntry:
     """An entry named by a small number; `num_floats` float32 values beside nothing else."""
 

@@ -319,3 +319,26 @@ def test_a_key_that_cannot_be_right_is_refused(kind: str, digest: str) -> None:
 def test_a_cap_that_cannot_be_right_is_refused(open_kind: OpenStore, max_bytes: int) -> None:
     with pytest.raises(ConfigError):
         open_kind(max_bytes)
+
+
+def test_a_peek_tells_one_entry_from_the_next(open_kind: OpenStore, make_entry: MakeEntry) -> None:
+    store = open_kind()
+    key = make_entry().key
+    assert store.peek(key) is None
+    assert not store.in_memory(key)
+    store.put(make_entry(0, 100))
+    before = store.peek(key)
+    assert before is not None
+    assert before.num_bytes >= 400
+    assert store.get(key, model=MODEL, tenant="acme")
+    assert store.peek(key) == before, "neither a get nor a peek makes it another one"
+    store.put(make_entry(0, 100))
+    after = store.peek(key)
+    assert after is not None
+    assert after.version != before.version
+    assert store.stats().hits == 1
+    assert store.delete(key)
+    assert store.peek(key) is None
+    store.put(make_entry())
+    store.close()
+    assert store.peek(key) is None

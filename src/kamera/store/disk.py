@@ -330,7 +330,7 @@ class DiskStore(Store):
                 raise
             except sqlite3.DatabaseError:
                 self._index.close()
-                self._index = open_index(self._directory, self._put_aside)
+                self._index = open_index(self._directory, self._put_aside, is_suspect=True)
                 if self._index is None:
                     raise
                 for key in self._pins:

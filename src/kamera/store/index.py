@@ -51,16 +51,19 @@ ON CONFLICT (kind, digest) DO UPDATE SET model = excluded.model, tenant = exclud
 
 
 class Index:
-    """One connection. Not safe between threads by itself: the disk store serialises its use."""
+    """One connection. Not safe between threads by itself: the disk store serialises its use.
 
-    def __init__(self, path: Path) -> None:
+    One that `is_suspect` is checked whole when it is opened, whatever its size.
+    """
+
+    def __init__(self, path: Path, *, is_suspect: bool = False) -> None:
         self._db = sqlite3.connect(
             path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
         )
         try:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
-            if path.stat().st_size <= CHECKED_BYTES:
+            if is_suspect or path.stat().st_size <= CHECKED_BYTES:
                 self.check_pages()
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
             if version not in (0, INDEX_VERSION):

@@ -23,11 +23,13 @@ logger = logging.getLogger(__name__)
 PutAside = Callable[[Path, MissReason], None]
 
 
-def open_index(directory: Directory, put_aside: PutAside) -> Index | None:
+def open_index(
+    directory: Directory, put_aside: PutAside, *, is_suspect: bool = False
+) -> Index | None:
     """The index of `directory`, rebuilt if need be. None where there can't be one (read-only)."""
     with _exclusive(directory.path / "index.lock"):
         try:
-            index = _open_or_replace(directory)
+            index = _open_or_replace(directory, is_suspect)
         except (sqlite3.Error, OSError):
             return None
         if not index.is_new:
@@ -71,13 +73,13 @@ def _header_of(key: EntryKey, path: Path) -> tuple[Header, int]:
         return opened.header, opened.num_bytes
 
 
-def _open_or_replace(directory: Directory) -> Index:
+def _open_or_replace(directory: Directory, is_suspect: bool) -> Index:
     path = directory.index
     with contextlib.suppress(OSError):  # SQLite would let others read it
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         os.close(os.open(path, flags, 0o600))
     try:
-        return Index(path)
+        return Index(path, is_suspect=is_suspect)
     except sqlite3.OperationalError as error:
         if "no such" not in str(error) and not path.is_dir():
             raise  # locked, read-only, disk full: the index may be good

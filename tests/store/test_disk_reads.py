@@ -1,0 +1,144 @@
+"""What a get of the disk store meets: payloads of many pieces, files that aren't what they should be."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from store_folder import CAP, MakeEntry, file_of, hit, miss
+
+from kamera.store import (
+    DiskStore,
+    MissReason,
+    PutReason,
+)
+from kamera.store.pieces import PIECE_BYTES, SPLIT_BYTES
+
+SIZES = [size + extra for size in (PIECE_BYTES, SPLIT_BYTES) for extra in (-4, 0, 4)]
+
+
+@pytest.fixture
+def read_only(make_entry: MakeEntry) -> Iterator[Path]:
+    """A filled store folder that this process may read and can't write, even as root."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with DiskStore(folder, CAP) as store:
+            store.put(make_entry(0))
+        was, nobody = os.geteuid(), 65534
+        for path in [folder, *folder.rglob("*")]:
+            path.chmod(0o500 if path.is_dir() else 0o400)
+            if was == 0:
+                os.chown(path, nobody, -1)
+        try:
+            if was == 0:
+                os.seteuid(nobody)
+            yield folder
+        finally:
+            if was == 0:
+                os.seteuid(was)
+            for path in [folder, *folder.rglob("*")]:
+                path.chmod(0o700)
+
+
+@pytest.mark.parametrize("size", [*SIZES, SPLIT_BYTES + PIECE_BYTES + 4])
+@pytest.mark.parametrize("damaged", [-1, PIECE_BYTES + 7, PIECE_BYTES // 2])
+def test_a_payload_of_several_pieces_comes_back_and_is_verified(
+    folder: Path, make_entry: MakeEntry, size: int, damaged: int
+) -> None:
+    """`damaged` is a byte of the payload: in its last piece, in one the helper reads, in the first."""
+    entry = make_entry(0, size // 4)
+    with DiskStore(folder, 10 * SPLIT_BYTES) as store:
+        store.put(entry)
+        assert torch.equal(hit(store, entry.key).tensors["k"], entry.tensors["k"])
+        path = file_of(folder, entry)
+        data = bytearray(path.read_bytes())
+        data[damaged % size - size] ^= 0x10
+        path.write_bytes(data)
+        assert miss(store, entry.key) is MissReason.CORRUPT
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_disk_that_fails_under_way_is_a_miss_and_leaves_the_file(
+    folder: Path, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """Piece 1 is the helper's; what one thread meets the other one tells."""
+    entry = make_entry(0, (SPLIT_BYTES + PIECE_BYTES) // 4)
+    read = os.preadv
+
+    def failing(descriptor: int, views: list[memoryview], offset: int) -> int:
+        if offset // PIECE_BYTES == at and offset > 4096 * (at == 0):
+            raise OSError(5, "Input/output error")
+        return read(descriptor, [views[0][: PIECE_BYTES // 3]], offset)
+
+    with DiskStore(folder, 10 * SPLIT_BYTES) as store:
+        store.put(entry)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "preadv", failing)
+            assert miss(store, entry.key) is MissReason.UNREADABLE
+        assert torch.equal(hit(store, entry.key).tensors["k"], entry.tensors["k"])
+
+
+def test_a_file_that_went_away_is_a_miss(folder: Path, make_entry: MakeEntry) -> None:
+    with DiskStore(folder, CAP) as store:
+        store.put(make_entry())
+        file_of(folder, make_entry()).unlink()
+        assert miss(store, make_entry().key) is MissReason.UNKNOWN
+        assert store.keys() == []
+        store.check_integrity()
+
+
+@pytest.mark.parametrize("make", ["folder", "link", "pipe"])
+def test_what_is_no_file_is_a_miss_and_is_put_aside(
+    folder: Path, make_entry: MakeEntry, make: str, tmp_path: Path
+) -> None:
+    with DiskStore(folder, CAP) as store:
+        store.put(make_entry())
+        path = file_of(folder, make_entry())
+        path.rename(tmp_path / "elsewhere")
+        if make == "folder":
+            path.mkdir()
+            (path / "inside").touch()
+        elif make == "link":
+            path.symlink_to(tmp_path / "elsewhere")
+        else:
+            os.mkfifo(path)
+        assert miss(store, make_entry().key) is MissReason.UNREADABLE
+        assert not os.path.lexists(path)
+        assert store.stats().quarantined == 1
+        assert store.put(make_entry())
+        hit(store, make_entry().key)
+
+
+def test_a_file_over_the_cap_is_not_read(folder: Path, make_entry: MakeEntry) -> None:
+    with DiskStore(folder, CAP) as store:
+        store.put(make_entry())
+        os.truncate(file_of(folder, make_entry()), 1 << 40)
+        assert miss(store, make_entry().key) is MissReason.UNREADABLE
+
+
+def test_an_error_of_the_disk_is_a_miss_and_leaves_the_file(
+    folder: Path, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with DiskStore(folder, CAP) as store:
+        store.put(make_entry())
+        with monkeypatch.context() as patch:
+            patch.setattr("kamera.store.reading.read_header", refuse)
+            assert miss(store, make_entry().key) is MissReason.UNREADABLE
+        hit(store, make_entry().key)
+
+
+def test_a_read_only_folder_serves_and_refuses(read_only: Path, make_entry: MakeEntry) -> None:
+    with DiskStore(read_only, CAP) as store:
+        hit(store, make_entry(0).key)
+        assert store.keys() == [make_entry(0).key]
+        assert store.stats().num_entries == 1
+        assert store.put(make_entry(1)).reason is PutReason.WRITE_FAILED
+        assert not store.delete(make_entry(0).key)
+        with store.pin(make_entry(0).key) as present:
+            assert present
+        assert store.verify().ok
