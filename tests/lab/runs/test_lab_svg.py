@@ -99,3 +99,18 @@ def test_the_digest_is_of_the_figures() -> None:
     other = Chart("lines", "lines", "rank", "η", [OURS, THEIRS], [("blind", 0.3)])
     assert digest_of([CHARTS["lines"]]) != digest_of([other])
     assert re.fullmatch(r"[0-9a-f]{64}", digest_of([]))
+
+
+def test_names_that_meet_in_a_panel_differ_and_others_may_share() -> None:
+    def panel(*names: str) -> Chart:
+        return Chart("", "lines", "", "", [Series(name, [1.0], [1.0]) for name in names])
+
+    panels = [panel("a", "b"), panel("c", "a"), panel("d")]
+    figure = figure_of(panels)
+    colors = [[line.get_color() for line in axes.lines if line.get_label()] for axes in figure.axes]
+    found = {
+        series.name: color
+        for chart, drawn in zip(panels, colors, strict=True)
+        for series, color in zip(chart.series, dict.fromkeys(drawn), strict=True)
+    }
+    assert found == {"a": COLORS[0], "b": COLORS[1], "c": COLORS[1], "d": COLORS[0]}

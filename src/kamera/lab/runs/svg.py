@@ -18,7 +18,8 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A
 """Okabe and Ito's and two more, told apart by the color-blind."""
 MARKERS = "osD^vP*X"
 PAPER, LEVEL = "#444444", "#999999"
-DASHES = ("--", ":", "-.")
+DASHES: tuple[Any, ...] = ("--", ":", "-.", (0, (8, 2)), (0, (1, 3)))
+HATCHES = ("////", "\\\\\\\\", "----")
 PANEL = (4.6, 3.1)
 """Inches of a panel of lines."""
 BAR = 0.17
@@ -27,6 +28,8 @@ BELOW = -0.45
 """Inches from a panel's axis to its own legend: the ticks' labels and the axis' stand between."""
 OWN_LEGEND = 0.5
 """Inches that it takes."""
+CLOSEST = 0.12
+"""Of a logarithmic axis, from tick to tick."""
 LABEL_LEN = 32
 """Characters of an axis' label, above which it is broken."""
 MOST_STANDING = 42
@@ -111,7 +114,7 @@ def _legend(owner: Any, shown: Mapping[str, Any], columns: int, **place: Any) ->
     if len(shown) < 2:
         return
     widest = max(len(name) for name in shown)
-    fit = max(1, int(columns * PANEL[0] * 12 / (widest + 6)))
+    fit = max(1, int(columns * PANEL[0] * 13 / (widest + 5)))
     number = min(fit, len(shown))
     owner.legend(shown.values(), shown.keys(), ncols=number, frameon=False, **place)
 
@@ -128,28 +131,46 @@ def _height(chart: Chart) -> float:
 
 def _styles(charts: Sequence[Chart]) -> dict[str, dict[str, Any]]:
     """Name of a series or level -> how it is drawn, the same in every panel."""
-    found: dict[str, dict[str, Any]] = {}
-    num_ours, num_papers = 0, 0
-    for series in (series for chart in charts for series in chart.series):
-        if series.name in found:
-            continue
-        if series.paper:
-            dash = DASHES[num_papers % len(DASHES)]
-            found[series.name] = {"color": PAPER, "linestyle": dash, "marker": "x"}
-            num_papers += 1
-        else:
-            place = num_ours % len(COLORS)
-            dash = ("-", "--")[num_ours // len(COLORS) % 2]
-            found[series.name] = {
-                "color": COLORS[place],
-                "linestyle": dash,
-                "marker": MARKERS[place],
+    series = [one for chart in charts for one in chart.series]
+    ours = _places(charts, {one.name for one in series if not one.paper})
+    papers = _places(charts, {one.name for one in series if one.paper})
+    levels = _places(charts, {name for chart in charts for name, _ in chart.levels})
+    return {
+        **{
+            name: {
+                "color": COLORS[place % len(COLORS)],
+                "marker": MARKERS[place % len(MARKERS)],
+                "hatch": None,
             }
-            num_ours += 1
-    levels = dict.fromkeys(name for chart in charts for name, _ in chart.levels)
-    for number, name in enumerate(levels):
-        dash = DASHES[(number + 1) % len(DASHES)]
-        found[name] = {"color": LEVEL, "linestyle": dash, "linewidth": 1.2}
+            for name, place in ours.items()
+        },
+        **{
+            name: {
+                "color": PAPER,
+                "linestyle": DASHES[place % len(DASHES)],
+                "marker": "x",
+                "hatch": HATCHES[place % len(HATCHES)],
+            }
+            for name, place in papers.items()
+        },
+        **{
+            name: {
+                "color": LEVEL,
+                "linestyle": DASHES[(place + 1) % len(DASHES)],
+                "linewidth": 1.2,
+            }
+            for name, place in levels.items()
+        },
+    }
+
+
+def _places(charts: Sequence[Chart], names: set[str]) -> dict[str, int]:
+    """Name -> the first place that no other name in its panels has: names that never meet share one."""
+    found: dict[str, int] = {}
+    for name in dict.fromkeys(name for chart in charts for name in _names(chart) if name in names):
+        beside = {other for chart in charts if name in (all_ := _names(chart)) for other in all_}
+        taken = {found[other] for other in beside if other in found}
+        found[name] = next(place for place in range(len(taken) + 1) if place not in taken)
     return found
 
 
@@ -163,8 +184,9 @@ def _lines(axes: Any, chart: Chart, styles: Mapping[str, dict[str, Any]]) -> dic
     shown = {}
     for series in chart.series:
         xs, ys, ends = _points(series, floor)
-        style = {"markersize": 4, "linewidth": 1.4, "capsize": 2, "elinewidth": 0.9}
-        shown[series.name] = axes.errorbar(xs, ys, yerr=ends, **style, **styles[series.name])
+        style: dict[str, Any] = {"markersize": 4, "linewidth": 1.4, "capsize": 2, "elinewidth": 0.9}
+        style |= {key: value for key, value in styles[series.name].items() if key != "hatch"}
+        shown[series.name] = axes.errorbar(xs, ys, yerr=ends, **style)
     axes.set_xlabel(chart.x_label)
     axes.set_ylabel(_broken(chart.y_label))
     found = shown | _levels(chart, axes.axhline, floor, styles)
@@ -174,7 +196,7 @@ def _lines(axes: Any, chart: Chart, styles: Mapping[str, dict[str, Any]]) -> dic
 
 
 def _log_x(axes: Any, xs: Sequence[float]) -> None:
-    """Base 2, with a place for 0; ticks where the points are, if they are few."""
+    """Base 2, with a place for 0; ticks where the points are, but for those that stand too close."""
     from matplotlib.ticker import NullLocator
 
     positive = [x for x in xs if x > 0]
@@ -182,10 +204,14 @@ def _log_x(axes: Any, xs: Sequence[float]) -> None:
         axes.set_xscale("log", base=2)
     else:
         axes.set_xscale("symlog", base=2, linthresh=min(positive, default=1.0))
-    ticks = sorted(set(xs))
-    if len(ticks) <= 9:
-        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        axes.xaxis.set_minor_locator(NullLocator())
+    ticks, shown = sorted(set(xs)), list[float]()
+    reach = math.log2(max(positive, default=2.0) / min(positive, default=1.0)) or 1.0
+    for tick in ticks:
+        near = shown and shown[-1] > 0 and math.log2(tick / shown[-1]) / reach < CLOSEST
+        if not near:
+            shown.append(tick)
+    axes.set_xticks(shown, [f"{tick:g}" for tick in shown])
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _plain_ticks(axis: Any) -> None:
@@ -210,8 +236,9 @@ def _bars(axes: Any, chart: Chart, styles: Mapping[str, dict[str, Any]]) -> dict
         offset = (number - (len(chart.series) - 1) / 2) * width
         xs, ys, ends = _points(series, floor, place)
         at = [x + offset for x in xs]
-        ours = {"color": styles[series.name]["color"]}
-        papers = {"facecolor": "white", "edgecolor": PAPER, "hatch": "////", "linewidth": 0.8}
+        color, hatch = (styles[series.name][key] for key in ("color", "hatch"))
+        ours = {"color": color}
+        papers = {"facecolor": "white", "edgecolor": PAPER, "hatch": hatch, "linewidth": 0.8}
         style = papers if series.paper else ours
         bars = {"error_kw": {"elinewidth": 0.9, "capsize": 2, "ecolor": "#222222"}, **style}
         if lying:
