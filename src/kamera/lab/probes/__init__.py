@@ -18,6 +18,7 @@ modality_scope  where does the effect live?
 
 case            one window with the chunk that is looked at: what all of these take
 cross_attention B's attention to A
+outcome, window_items   what window operations give, and the frames that they draw
 motion          block matching between two frames
 paper           what the paper measured
 """

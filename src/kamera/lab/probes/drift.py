@@ -23,7 +23,8 @@ from kamera.engines.hf import HFEngine
 from kamera.lab.evaluation import Progress
 from kamera.lab.probes.basis_transfer import Basis, learn_basis, project
 from kamera.lab.probes.case import Case
-from kamera.lab.probes.windows import Outcome, Probe
+from kamera.lab.probes.outcome import Outcome
+from kamera.lab.probes.windows import Probe
 from kamera.lab.tasks.draw import any_item, legends
 from kamera.lab.tasks.frames import Frame
 from kamera.lab.tasks.sources import Split

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,48 +20,15 @@ from kamera.channels import ChunkKV, concat
 from kamera.chunk import Chunk
 from kamera.engines.hf import HFEngine
 from kamera.lab.evaluation import Progress
-from kamera.lab.metrics import agreement, eta, flip_recover, kl
+from kamera.lab.metrics import agreement
 from kamera.lab.probes.energy import components_for, energy_curve
+from kamera.lab.probes.outcome import Outcome
 from kamera.lab.probes.paper import ORBIT, RECALL, SURVIVOR, paper_figures
 from kamera.lab.probes.window_items import legends_and_item, rng, turned_over
 from kamera.lab.tasks import binding
 from kamera.patch import Deficits, Patch, apply, deficit, form_patch, mean_deficit
 
 TURNOVERS = (0.0, 0.5, 1.0)
-
-
-@dataclass
-class Outcome:
-    """What the items gave under each arm, `reference` among the answers.
-
-    Attributes:
-        kls: arm -> KL to re-prefill of each item, nats.
-        answers: arm -> the token of each item.
-        deficits: of what was patched: a name -> one figure an item.
-    """
-
-    kls: dict[str, list[float]] = field(default_factory=dict)
-    answers: dict[str, list[int]] = field(default_factory=dict)
-    deficits: dict[str, list[float]] = field(default_factory=dict)
-
-    def add(self, reference: Tensor, logits: dict[str, Tensor]) -> None:
-        """One item."""
-        self.answers.setdefault("reference", []).append(int(reference.argmax()))
-        for name, found in logits.items():
-            self.kls.setdefault(name, []).append(kl(found, reference))
-            self.answers.setdefault(name, []).append(int(found.argmax()))
-
-    def mean_kl(self, name: str) -> float:
-        """Over the items."""
-        return float(np.mean(self.kls[name]))
-
-    def eta(self, name: str, other: str = "blind") -> float | None:
-        """The share of `other`'s KL that an arm closes."""
-        return eta(self.kls[name], self.kls[other])
-
-    def flips(self, name: str) -> tuple[float | None, int]:
-        """Flip-recover, and the number of flips."""
-        return flip_recover(self.answers[name], self.answers["blind"], self.answers["reference"])
 
 
 @dataclass

@@ -9,7 +9,7 @@ from kamera.lab.probes.drift import (
     refresh_items,
     superset_items,
 )
-from kamera.lab.probes.windows import Outcome
+from kamera.lab.probes.outcome import Outcome
 from kamera.lab.reproductions.chart import Chart, Series
 from kamera.lab.reproductions.claim import (
     SHOWN,

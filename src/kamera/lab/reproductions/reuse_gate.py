@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kamera.lab.metrics_paired import SEED
-from kamera.lab.probes.windows import Outcome
+from kamera.lab.probes.outcome import Outcome
 from kamera.lab.reproductions.figures import JsonFigure, plain
 
 NUM_RESAMPLES = 1999

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from kamera.lab.probes.windows import TURNOVERS, Outcome
+from kamera.lab.probes.outcome import Outcome
+from kamera.lab.probes.windows import TURNOVERS
 from kamera.lab.reproductions.chart import Chart, Series
 from kamera.lab.reproductions.claim import SHOWN, Claim, at_least, at_most
 from kamera.lab.reproductions.figures import JsonFigure, eta_of, flips_of, mean_of, plain

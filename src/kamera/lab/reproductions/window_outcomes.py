@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kamera.lab.probes.windows import Outcome, orbit_items, recall_items, survivor_items
+from kamera.lab.probes.outcome import Outcome
+from kamera.lab.probes.windows import orbit_items, recall_items, survivor_items
 from kamera.lab.reproductions.subject import Subject
 
 RECALL_RANK = 32
