@@ -142,3 +142,24 @@ def test_a_read_only_folder_serves_and_refuses(read_only: Path, make_entry: Make
         with store.pin(make_entry(0).key) as present:
             assert present
         assert store.verify().ok
+
+
+@pytest.mark.parametrize(("count", "num_bytes", "kept"), [(3, 1 << 30, 3), (64, 250, 2)])
+def test_what_is_put_aside_is_bounded_and_the_newest_stay(
+    folder: Path,
+    make_entry: MakeEntry,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    num_bytes: int,
+    kept: int,
+) -> None:
+    monkeypatch.setattr("kamera.store.directory.MAX_QUARANTINED", count)
+    monkeypatch.setattr("kamera.store.directory.MAX_QUARANTINED_BYTES", num_bytes)
+    with DiskStore(folder, CAP) as store:
+        for name in range(5):
+            store.put(make_entry(name))
+            file_of(folder, make_entry(name)).write_bytes(b"x" * 100)
+            assert miss(store, make_entry(name).key) is MissReason.CORRUPT
+        assert store.stats().quarantined == 5
+    names = {path.name.split(".")[0] for path in (folder / "quarantine").iterdir()}
+    assert names == {str(make_entry(name).key) for name in range(5)[-kept:]}

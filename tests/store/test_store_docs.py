@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kamera.identity.digests import MAX_TENANT_BYTES
-from kamera.store import ENTRY_KINDS, MissReason, file_format, index
+from kamera.store import ENTRY_KINDS, MissReason, directory, file_format, index
 from kamera.store.entry import DTYPE_NAMES, MAX_NAME_LEN
 
 TEXT = (Path(__file__).parents[2] / "docs" / "file-format.md").read_text(encoding="utf-8")
@@ -35,6 +35,8 @@ def test_the_specification_names(word: str) -> None:
         MAX_TENANT_BYTES,
         MAX_NAME_LEN,
         file_format.MAX_DIMS,
+        directory.MAX_QUARANTINED,
+        directory.MAX_QUARANTINED_BYTES,
     ],
 )
 def test_the_specification_has_the_limits(number: int) -> None:

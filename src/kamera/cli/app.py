@@ -11,6 +11,7 @@ from kamera.cli.doctor import doctor
 from kamera.cli.lab import lab
 from kamera.cli.replay import replay
 from kamera.cli.serve import serve
+from kamera.cli.store import store
 
 app = typer.Typer(
     name="kamera",
@@ -25,6 +26,7 @@ app.command()(doctor)
 app.command()(serve)
 app.command("compile")(compile_)
 app.add_typer(lab)
+app.add_typer(store)
 
 
 def _print_version(wanted: bool) -> bool:

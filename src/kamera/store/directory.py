@@ -25,6 +25,8 @@ __all__ = ["Directory"]
 SUFFIX = ".safetensors"
 OLD_TEMPORARY = ".tmp-"
 """Where a write in progress lay beside the entries, in folders of index version 1."""
+MAX_QUARANTINED = 64
+MAX_QUARANTINED_BYTES = 1 << 30
 STALE_S = 3600.0
 """A temporary file this old is from a writer that died."""
 
@@ -129,7 +131,18 @@ class Directory:
             os.rename(path, target)
         except OSError:
             return False
+        self._trim_quarantine()
         return True
+
+    def _trim_quarantine(self) -> None:
+        """The oldest files go when there are too many; the newest always stays."""
+        num_bytes = 0
+        newest_first = sorted(_listed(self.quarantined), key=_time_put_aside, reverse=True)
+        for number, path in enumerate(newest_first):
+            with contextlib.suppress(OSError):
+                num_bytes += path.lstat().st_size
+            if number and (number >= MAX_QUARANTINED or num_bytes > MAX_QUARANTINED_BYTES):
+                self.discard(path)
 
     def discard(self, path: Path) -> None:
         """Remove a file; one that is gone or can't be removed is left alone."""
@@ -147,6 +160,12 @@ class Directory:
             for path in _listed(folder):
                 if path.name.startswith(OLD_TEMPORARY):
                     _remove_if_stale(path)
+
+
+def _time_put_aside(path: Path) -> int:
+    """As the name says it; a name that doesn't is the oldest."""
+    said = path.name.rpartition(".")[2]
+    return int(said) if said.isdecimal() else 0
 
 
 def _remove_if_stale(path: Path) -> None:
