@@ -1,0 +1,132 @@
+"""Which kernel this process uses: chosen once, by what is installed, or by KAMERA_KERNEL."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.util import find_spec
+
+import torch
+
+from kamera.channels import ChunkKV
+from kamera.errors import ConfigError
+from kamera.kernels.blocked import Blocked
+from kamera.kernels.contract import Destination, Kernel, Placement
+from kamera.kernels.eager import Eager
+from kamera.patch import Factors, Patch
+from kamera.rope import Rope, RopeSpec
+from kamera.shapes import Positions
+
+VARIABLE = "KAMERA_KERNEL"
+"""The environment variable that names a kernel."""
+NAMES = ("eager", "blocked", "numba", "triton")
+_SOURCES = {
+    "numba": "install kamera-kv[fast]",
+    "triton": "it comes with PyTorch's GPU builds",
+}
+
+logger = logging.getLogger(__name__)
+
+
+@lru_cache(maxsize=1)
+def select() -> Kernel:
+    """The kernel of this process; the first call decides.
+
+    `triton` where there is an accelerator and Triton, else `numba` where it is installed (the extra `fast`),
+    else `blocked`. What a kernel doesn't take (another device, float64) `eager` does: see `place`.
+
+    Raises:
+        ConfigError: KAMERA_KERNEL names none, or one that isn't installed.
+    """
+    name = os.environ.get(VARIABLE, "").strip().lower()
+    return kernel(name or _best())
+
+
+def kernel(name: str) -> Kernel:
+    """A kernel by its name.
+
+    Raises:
+        ConfigError: an unknown name, or a package that isn't installed.
+    """
+    if name == "eager":
+        return Eager()
+    if name == "blocked":
+        return Blocked()
+    if name not in NAMES:
+        raise ConfigError(f"Invalid {VARIABLE}: expected one of {', '.join(NAMES)}, got {name!r}")
+    if find_spec(name) is None:
+        raise ConfigError(
+            f"Kernel {name!r} needs the package {name}, which isn't installed: {_SOURCES[name]}, or set "
+            f"{VARIABLE}=blocked"
+        )
+    if name == "numba":
+        from kamera.kernels.compiled import Compiled
+
+        return Compiled()
+    from kamera.kernels.triton_apply import TritonKernel
+
+    return TritonKernel()
+
+
+def available() -> tuple[str, ...]:
+    """The kernels that compute on this machine's CPU, the slowest first."""
+    return ("eager", "blocked", "numba") if find_spec("numba") is not None else ("eager", "blocked")
+
+
+def write(placement: Placement, out: Mapping[str, Destination]) -> None:
+    """Relocate, patch and write a chunk by this process's kernel, or by `eager` what that doesn't take."""
+    chosen = select()
+    if not chosen.takes(placement, out):
+        chosen = Eager()
+    chosen.write(placement, out)
+
+
+def place(
+    canonical: ChunkKV,
+    patch: Patch | None,
+    positions: Positions,
+    rope: Rope,
+    out_dtype: torch.dtype | None = None,
+) -> ChunkKV:
+    """What `kamera.patch.apply` gives, by this process's kernel.
+
+    Without a patch a channel that doesn't rotate keeps its storage, when it keeps its dtype.
+    """
+    dtype = out_dtype or canonical.dtype
+    placed, out = {}, {}
+    for channel in canonical.channels:
+        base = canonical.tensors[channel.name]
+        if patch is None and not channel.rotates and base.dtype == dtype:
+            placed[channel.name] = base
+        else:
+            placed[channel.name] = out[channel.name] = torch.empty(
+                base.shape, dtype=dtype, device=base.device
+            )
+    if out:
+        write(Placement(canonical, patch, positions, rope), out)
+    return ChunkKV(placed)
+
+
+@lru_cache
+def warm_up(dtype: torch.dtype) -> None:
+    """Compile what CPU caches of this dtype need, so that no request waits for it; once a process.
+
+    Seconds in the first process of a machine. What was compiled is kept on disk, beside the package or in
+    the user's cache folder (Numba's NUMBA_CACHE_DIR), and then it takes a tenth of a second.
+    """
+    begun = time.perf_counter()
+    rope = RopeSpec((1.0,) * 16, (0,) * 16, num_axes=1, head_dim=32)
+    chunk = ChunkKV({name: torch.zeros(1, 8, 1, 32, dtype=dtype) for name in ("k", "v")})
+    for factors in (torch.float32, torch.bfloat16):
+        one = Factors(torch.zeros(1, 8, 2, dtype=factors), torch.zeros(1, 2, 32, dtype=factors))
+        place(chunk, Patch({"k": one, "v": one}, "warm-up"), torch.ones(8, 1).long(), rope)
+    logger.info("Kernel %s is ready after %.1f s", select().name, time.perf_counter() - begun)
+
+
+def _best() -> str:
+    if torch.cuda.is_available() and find_spec("triton") is not None:
+        return "triton"
+    return "numba" if find_spec("numba") is not None else "blocked"
