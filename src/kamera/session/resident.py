@@ -13,9 +13,9 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from kamera import patch as operator
+from kamera import kernels
 from kamera.channels import ChunkKV
-from kamera.kernels import Eager, Placement
+from kamera.kernels import Placement
 from kamera.patch import Patch
 from kamera.planner import OperatingPoint
 from kamera.rope import Rope
@@ -76,11 +76,11 @@ class Patched:
 
     def at(self, positions: Positions, spec: Rope) -> ChunkKV:
         """R(p) (canonical + U Vᵀ): one rounding."""
-        return operator.apply(self.canonical, self.patch, positions, spec)
+        return kernels.place(self.canonical, self.patch, positions, spec)
 
     def write(self, positions: Positions, spec: Rope, out: Mapping[str, Tensor]) -> None:
         """See `Source.write`: one pass."""
-        Eager().write(Placement(self.canonical, self.patch, positions, spec), out)
+        kernels.write(Placement(self.canonical, self.patch, positions, spec), out)
 
 
 @dataclass(frozen=True, eq=False)

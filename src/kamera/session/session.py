@@ -10,6 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import torch
+
+from kamera import kernels
 from kamera.channels import ChunkKV
 from kamera.chunk import Chunk
 from kamera.engines.contract import Engine
@@ -69,6 +72,8 @@ class Session:
         )
         self._residents: dict[str, Resident] = {}
         self._last: Outcome | None = None
+        if engine.device.type == "cpu":
+            kernels.warm_up(getattr(torch, engine.model_key.dtype))
 
     @property
     def prefix(self) -> Chunk | None:

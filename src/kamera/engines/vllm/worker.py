@@ -12,7 +12,7 @@ from itertools import accumulate
 
 import torch
 
-from kamera import patch as operator
+from kamera import kernels
 from kamera.channels import ChunkKV
 from kamera.engines.vllm.metadata import CaptureJob, Jobs, LoadJob, Owner, Piece
 from kamera.engines.vllm.pool import Pool
@@ -54,6 +54,7 @@ class WorkerHalf:
         self._waiting = Waiting(settings.pending_bytes)
         self._num_unformed_bytes = 0
         self._libraries: dict[tuple[str, str | None], Library] = {}
+        kernels.warm_up(pool.dtype)
 
     def begin_step(self) -> None:
         """The engine is about to run the model; `finished` ends the step."""
@@ -164,7 +165,7 @@ class WorkerHalf:
                 return found
             patch = found
         positions = chunk.layout.at(piece.start).to(self.pool.device)
-        return operator.apply(canonical, patch, positions, self.spec, self.pool.dtype)
+        return kernels.place(canonical, patch, positions, self.spec, self.pool.dtype)
 
     def _keep(self, job: CaptureJob, kv: ChunkKV) -> None:
         """A chunk's canonical, or its patch once there is a canonical."""
