@@ -93,7 +93,7 @@ def page(one: Reproduction, section: Section) -> str:
 def heading(one: Reproduction) -> str:
     """`Table 6: its title` for the paper's own; else the title."""
     name = one.name.replace("fig", "figure ").replace("table", "table ").replace("-", " ")
-    return one.title if one.name in ("binding", "probes") else f"{name.capitalize()}: {one.title}"
+    return one.title if one.name in ("binding", "probes") else f"{name.title()}: {one.title}"
 
 
 def _rows(judged: Sequence[Judged], verdict: str) -> list[Judged]:
