@@ -22,6 +22,12 @@ def test_settings_that_cannot_be_are_refused(field: str, value: int) -> None:
         SessionSettings(**{field: value})
 
 
+def test_no_chunk_that_left_need_be_remembered() -> None:
+    assert SessionSettings(max_evicted=0).max_evicted == 0
+    with pytest.raises(ConfigError, match="max_evicted"):
+        SessionSettings(max_evicted=-1)
+
+
 def test_open_refuses_bad_folders_and_settings_before_it_loads(tmp_path: Any, tiny: Any) -> None:
     with pytest.raises(ConfigError, match=r"config\.json"):
         Session.open(tmp_path)

@@ -18,6 +18,7 @@ from session_reference import (
 )
 
 from kamera.engines.hf import HFEngine
+from kamera.errors import ChunkNotFoundError
 from kamera.planner import OperatingPoint
 from kamera.session.resident import Cached
 
@@ -161,3 +162,16 @@ def test_bf16_windows_stay_close_to_re_prefill(
     assert session.placed()[1].dtype == torch.bfloat16
     wrong = kl(truth(session), truth(session, "another?"))
     assert error(session) < 0.1 * wrong
+
+
+def test_a_long_session_keeps_no_more_chunks_than_can_come_back(
+    open_session: Any, picture: Any
+) -> None:
+    session = open_session(capacity=2, max_evicted=1)
+    admit_all(session, picture, "abcd")
+    held = {slot.chunk for slot in (*session.window.slots, *session.window.evicted)}
+    assert set(session._chunks) == {session.prefix.digest, *held}
+    assert [slot.name for slot in session.window.evicted] == ["b"]
+    with pytest.raises(ChunkNotFoundError, match="'a'"):
+        session.recall("a")
+    assert points(session.recall("b"))["b"] in ("recall", "exact", "served")

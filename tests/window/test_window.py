@@ -228,3 +228,22 @@ class AnyVerbs(RuleBasedStateMachine):
 
 TestAnyVerbs = AnyVerbs.TestCase
 TestAnyVerbs.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+
+
+@pytest.mark.parametrize(("bound", "gone"), [(None, "xyab"), (3, "yab"), (1, "b"), (0, "")])
+def test_those_that_left_first_are_forgotten(bound: int | None, gone: str) -> None:
+    before = Window(None, tuple(map(slot, "abc")), tuple(map(slot, "xy")), bound)
+    assert left(before.slide(2)) == gone
+    assert left(before.show([slot("c")])) == gone
+    assert before.slide(2).max_evicted == bound
+
+
+def test_what_comes_back_isnt_forgotten_on_the_way() -> None:
+    full = Window(2, tuple(map(slot, "ab")), tuple(map(slot, "x")), 1)
+    after = full.recall("x")
+    assert (inside(after), left(after)) == ("bx", "a")
+
+
+def test_a_bound_below_zero_is_refused() -> None:
+    with pytest.raises(ConfigError, match="max_evicted"):
+        Window(max_evicted=-1)

@@ -51,7 +51,7 @@ class Session:
     ) -> None:
         self.engine, self.store = engine, store
         self.settings = settings or SessionSettings()
-        self.window = Window(self.settings.capacity)
+        self.window = Window(self.settings.capacity, max_evicted=self.settings.max_evicted)
         tenant, profile = self.settings.tenant, self.settings.profile
         self.library = Library(store, engine.model_key.digest, tenant, profile, engine.device)
         self._former = Former(engine, self.library)
@@ -270,7 +270,16 @@ class Session:
         outcome = Outcome(verb, tuple(carried.outcomes), left, path_s, form_s)
         # Plain stores with no call between them: an interrupt can't leave half of them done.
         self._last, self.window, self._residents = outcome, window, carried.residents
+        self._forget()
         return outcome
+
+    def _forget(self) -> None:
+        """Let go of the chunks, and their pixels, that no verb can bring back."""
+        kept = {slot.chunk for slot in (*self.window.slots, *self.window.evicted)}
+        if self._prefix is not None:
+            kept.add(self._prefix.digest)
+        for digest in self._chunks.keys() - kept:
+            del self._chunks[digest]
 
     def _settle(self, window: Window) -> None:
         """Form what is pending of the chunks that aren't held behind the antecedents they get here.

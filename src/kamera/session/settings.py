@@ -27,6 +27,8 @@ class SessionSettings:
         keep_survivors: a chunk whose head antecedents left keeps what it absorbed of them and is
             relocated for free (paper section 5). False forms it again behind what is left: right where the
             window must forget, at the cost of a prefill.
+        max_evicted: chunks that left and can be recalled; those that left first are forgotten, with their
+            pixels.
         max_orderings: orderings that an orbit patch is averaged over; all of them up to this many,
             a seeded sample above (paper section 5: all for K <= 4, 24 of 720 for K = 6).
         forming: "at once": a chunk that was prefilled is kept before its verb returns. "deferred": the verb
@@ -42,6 +44,7 @@ class SessionSettings:
     form_leading: bool = True
     keep_survivors: bool = True
     max_orderings: int = 24
+    max_evicted: int = 64
     forming: str = "at once"
     max_pending: int = 64
     tenant: str | None = None
@@ -62,7 +65,7 @@ class SessionSettings:
         return cls(**values)
 
     def __post_init__(self) -> None:
-        for name in ("capacity", "rank", "max_orderings", "max_pending"):
+        for name in ("capacity", "rank", "max_orderings", "max_evicted", "max_pending"):
             value = getattr(self, name)
             if type(value) is not int and not (name in ("capacity", "rank") and value is None):
                 raise ConfigError(f"Invalid {name}: expected a whole number, got {value!r:.80}")
@@ -84,6 +87,8 @@ class SessionSettings:
         for name in ("max_orderings", "max_pending"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"Invalid {name}: expected at least 1, got {getattr(self, name)}")
+        if self.max_evicted < 0:
+            raise ConfigError(f"Invalid max_evicted: expected at least 0, got {self.max_evicted}")
         if self.forming not in FORMING:
             raise ConfigError(
                 f"Invalid forming: expected one of {', '.join(FORMING)}, got {self.forming!r:.80}"

@@ -24,18 +24,24 @@ class Slot:
 class Window:
     """The slots in order, behind a pinned prefix; and those that left, so that they can be recalled.
 
-    `capacity` bounds the slots that are in (the prefix isn't counted); None is no bound.
+    `capacity` bounds the slots that are in (the prefix isn't counted), `max_evicted` those that left: the
+    ones that left first are forgotten. None is no bound.
     """
 
     capacity: int | None = None
     slots: tuple[Slot, ...] = ()
     evicted: tuple[Slot, ...] = ()
+    max_evicted: int | None = None
 
     def __post_init__(self) -> None:
         if self.capacity is not None and self.capacity < 1:
             raise ConfigError(
                 f"Invalid window capacity: expected at least 1 chunk, or None for no bound, "
                 f"got {self.capacity}"
+            )
+        if self.max_evicted is not None and self.max_evicted < 0:
+            raise ConfigError(
+                f"Invalid max_evicted: expected at least 0, or None for no bound, got {self.max_evicted}"
             )
 
     @property
@@ -66,7 +72,8 @@ class Window:
             raise ConfigError(
                 f"Can't slide by {count}: expected 1 to {len(self.slots)}, the chunks in the window"
             )
-        return replace(self, slots=self.slots[count:], evicted=self.evicted + self.slots[:count])
+        left = self._remembered(self.evicted + self.slots[:count])
+        return replace(self, slots=self.slots[count:], evicted=left)
 
     def reorder(self, names: Sequence[str]) -> Window:
         """The same chunks in another order.
@@ -124,7 +131,12 @@ class Window:
                 f"Window is full: expected at most {self.capacity} chunks, got {len(slots)}"
             )
         left = tuple(slot for slot in (*self.evicted, *self.slots) if slot.name not in names)
-        return replace(self, slots=tuple(slots), evicted=left)
+        return replace(self, slots=tuple(slots), evicted=self._remembered(left))
+
+    def _remembered(self, evicted: tuple[Slot, ...]) -> tuple[Slot, ...]:
+        """Those that left last."""
+        count = len(evicted) if self.max_evicted is None else self.max_evicted
+        return evicted[len(evicted) - min(count, len(evicted)) :]
 
     @staticmethod
     def _require(name: str, names: tuple[str, ...], where: str) -> None:
