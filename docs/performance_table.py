@@ -314,6 +314,9 @@ def _plain(name: str, report: Report) -> list[str]:
     plain = [f"{_words(key)}: {_figure(value)}" for key, value in own.items() if _is_plain(value)]
     lines += [f"{'; '.join(plain)}.", ""] if plain else []
     for key, value in own.items():
+        if isinstance(value, dict) and all(_is_plain(one) for one in value.values()):
+            named = ", ".join(f"{_words(name)} {_figure(one)}" for name, one in value.items())
+            lines += [f"{_words(key).capitalize()}: {named}.", ""]
         if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
             lines += _table(_words(key), value)
     return [f"## `{name}`", "", *lines] if lines else []
