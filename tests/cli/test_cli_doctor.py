@@ -174,6 +174,50 @@ def test_the_packaged_model_is_supported() -> None:
     assert json.loads(result.stdout)["status"] == "supported"
 
 
+@pytest.mark.parametrize("named", ["", "eager", "blocked", "numba"])
+def test_the_kernel_is_the_one_that_the_dispatcher_chooses(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kamera.kernels import select
+
+    monkeypatch.setenv("KAMERA_KERNEL", named)
+    select.cache_clear()
+    try:
+        kernels = json.loads(doctor(QWEN, tmp_path, "--json").stdout)["kernels"]
+        assert (kernels["cpu"], kernels["forced"]) == (select().name, named)
+    finally:
+        select.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("installed", "line"),
+    [
+        (
+            {"numba", "triton"},
+            "placed by numba on the CPU, triton on a GPU (tested in Triton's interpreter, not run on a GPU)",
+        ),
+        (
+            set(),
+            "placed by blocked on the CPU (numba, of the extra fast, is faster), eager on a GPU",
+        ),
+    ],
+)
+def test_it_says_which_kernel_places_kv_and_that_tritons_was_not_run(
+    installed: set[str], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KAMERA_KERNEL", raising=False)
+    monkeypatch.setattr("kamera.cli.kernel.find_spec", lambda name: name in installed or None)
+    assert line in " ".join(doctor(QWEN, tmp_path).stdout.split())
+
+
+def test_it_says_that_the_kernel_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAMERA_KERNEL", "eager")
+    text = " ".join(doctor(QWEN, tmp_path).stdout.split())
+    assert (
+        "placed by eager on the CPU (by KAMERA_KERNEL), eager on a GPU (by KAMERA_KERNEL)" in text
+    )
+
+
 def test_it_loads_no_torch(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(QWEN), encoding="utf-8")
     code = (

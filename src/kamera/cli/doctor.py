@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from kamera.cli.failing import clear_errors
+from kamera.cli.kernel import Kernels
 from kamera.cli.model import model_folder
 from kamera.support import Reason, Rope, Verdict, examine, read_config
 from kamera.support.ranges import ranges
@@ -47,7 +48,8 @@ def doctor(
         patch_bytes = verdict.patch_bytes(_RANK, _CHUNK, dtype)
     if as_json:
         report = {**verdict.to_json(), "cache_dtype": verdict.cache_dtype(dtype)}
-        typer.echo(json.dumps({**report, "bytes_per_token": num_bytes}))
+        report |= {"bytes_per_token": num_bytes, "kernels": Kernels.here().to_json()}
+        typer.echo(json.dumps(report))
     else:
         _show(verdict, verdict.cache_dtype(dtype), num_bytes, patch_bytes)
     raise typer.Exit(1 if verdict.status == "refused" else 0)
@@ -127,6 +129,7 @@ def _rows(
                 f"{patch_bytes:,} bytes on {_CHUNK} tokens: {share:.1%} of their KV",
             )
         )
+        rows.append(("placed by", str(Kernels.here())))
     return rows
 
 
