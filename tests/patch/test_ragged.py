@@ -122,6 +122,7 @@ def test_a_patch_survives_its_encoding(ragged):
         ({"k.ragged": "13"}, "expected \\[T, F, M_1"),
         ({"k.ragged": [13, 32, True, 3, 7]}, "expected \\[T, F, M_1"),
         ({"antecedent": ""}, "antecedent"),
+        ({"k.ragged": None}, r"expected u \[L, T, M\]"),
     ],
 )
 def test_a_wrong_encoding_is_refused(change, message):

@@ -9,6 +9,7 @@ Two layouts, told apart by an attribute. Uniform, the first and still that of `F
 from collections.abc import Mapping
 from typing import TypeAlias
 
+import torch
 from torch import Tensor
 
 from kamera.errors import ConfigError
@@ -57,12 +58,28 @@ def decode_patch(
             raise ConfigError(f"Invalid patch: it has no tensor {error}") from None
         row = attributes.get(f"{name}.ragged")
         scales = tensors.get(f"{name}.scale")
-        factors[name] = Factors(u, vt) if row is None else _ragged(u, vt, row, scales)
+        factors[name] = _uniform(u, vt) if row is None else _ragged(u, vt, row, scales)
     return Patch(factors, str(attributes.get("antecedent", "")), kind)
+
+
+def _uniform(u: Tensor, vt: Tensor) -> AnyFactors:
+    if (u.ndim, vt.ndim) != (3, 3) or not (u.is_floating_point() and vt.is_floating_point()):
+        raise ConfigError(
+            "Invalid patch: expected u [L, T, M] and vt [L, M, F] of a floating dtype, got "
+            f"{u.dtype} {list(u.shape)} and {vt.dtype} {list(vt.shape)}"
+        )
+    return Factors(u, vt)
 
 
 def _ragged(u: Tensor, vt: Tensor, row: object, scales: Tensor | None) -> AnyFactors:
     if not isinstance(row, list) or len(row) < 3 or any(type(n) is not int for n in row):
         raise ConfigError(f"Invalid patch: expected [T, F, M_1, …, M_L], got {row!r:.80}")
+    given = [u, vt] if scales is None else [u, vt, scales]
+    if any(tensor.ndim != 1 for tensor in given):
+        raise ConfigError(
+            f"Invalid patch: expected flat tensors, got {[list(tensor.shape) for tensor in given]}"
+        )
+    if scales is not None and scales.dtype != torch.float32:
+        raise ConfigError(f"Invalid patch: expected float32 scales, got {scales.dtype}")
     num_tokens, num_features, *ranks = row
     return RaggedFactors(u, vt, tuple(ranks), num_tokens, num_features, scales)
