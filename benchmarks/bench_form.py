@@ -39,11 +39,13 @@ from kamera.session import Session, SessionSettings
 from kamera.store import MemoryStore
 from windows import qwen_shapes, smollm2
 
-TOKENS, SHORT_TOKENS = (256, 512, 1024, 2048), (256,)
+ROUNDS = {256: 5, 512: 3, 1024: 3, 2048: 2}
+"""By the length of B."""
+SHORT_TOKENS, SHORT_ROUNDS = (256,), 2
 NANO_TOKENS = (256,)
 FRONT_TOKENS = 256
-ROUNDS, SHORT_ROUNDS = 5, 2
-QWEN_LAYERS = 2
+QWEN_LAYERS = 1
+FIT_ROUNDS = 3
 STORE_BYTES = 4 << 30
 PREFILL, DEFERRED, AT_ONCE = "prefill", "verb, deferred", "verb, at once"
 SOLO, FIT, FIT_16, KEEP = "solo forward", "fit, default", "fit, rank 16", "keep"
@@ -79,13 +81,13 @@ class Case:
 def main() -> None:
     """Models, then the fits."""
     options = read_options(__doc__)
-    repeats = SHORT_ROUNDS if options.short else ROUNDS
     rows: list[Row] = []
     aims: list[Row] = []
     facts: list[dict[str, Any]] = []
     for model, engine, lengths in engines(short=options.short):
         for num_tokens in lengths:
             case = Case(engine, text(engine, FRONT_TOKENS, 0), text(engine, num_tokens, 1))
+            repeats = SHORT_ROUNDS if options.short else ROUNDS[num_tokens]
             timings, patch_facts = measure_case(case, repeats)
             label = f"{model}, {num_tokens}"
             for name, timing in timings.items():
@@ -99,18 +101,18 @@ def main() -> None:
                     aim(f"what a request waits beyond its prefill, {label}", waits, at_most=0.1)
                 )
             facts.append({"model": model, "tokens": num_tokens, **patch_facts, **shares(timings)})
-    rows += fit_rows(repeats)
-    report = {"profile": str(KNEE), "rounds": repeats, "rows": rows, "forming": facts, "aims": aims}
+    rows += fit_rows(FIT_ROUNDS)
+    report = {"profile": str(KNEE), "rounds": ROUNDS, "rows": rows, "forming": facts, "aims": aims}
     finish("form", report, options.out)
 
 
 def engines(*, short: bool) -> Iterator[tuple[str, HFEngine, tuple[int, ...]]]:
     """Name, engine, and the lengths of B."""
     yield "nano-gqa", HFEngine.from_pretrained(kamera.packaged_model()), NANO_TOKENS
-    lengths = SHORT_TOKENS if short else TOKENS
+    lengths = SHORT_TOKENS if short else tuple(ROUNDS)
     if (subject := smollm2(1)) is not None:
         yield subject.name, subject.engine, lengths
-    qwen = qwen_shapes(1, 1 if short else QWEN_LAYERS)
+    qwen = qwen_shapes(1, QWEN_LAYERS)
     yield qwen.name, qwen.engine, lengths
 
 
