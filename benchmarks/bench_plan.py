@@ -237,7 +237,14 @@ def main() -> None:
     at_largest = {r["kind"]: r for r in rows if r["known"] == largest["known"]}
     known_text = f"{largest['known']} known"
     aims = [
-        aim(f"64 chunks, {kind}, {known_text}: ms", at_largest[kind]["median_s"] * 1e3, at_most=1)
+        aim(
+            f"64 chunks, {kind}, {known_text}: ms",
+            at_largest[kind]["median_s"] * 1e3,
+            at_most=1,
+            limit=at_largest[kind]["bare_s"] * 1e3 or None,
+            why=f"{at_largest[kind]['questions']} questions of the store, each with a name to digest; "
+            f"{at_largest[kind]['cpu_s'] * 1e3:.2f} ms of the processor's own time; the limit is the questions alone",
+        )
         for kind in KINDS
     ]
     aims.append(aim(f"opening a folder, {known_text}: s", largest["open_s"], at_most=2))

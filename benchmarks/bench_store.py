@@ -39,7 +39,7 @@ from kamera.store import DiskStore, Entry, EntryKey
 from known_store import CAP, MODEL
 
 SIZES_MB = (0.1, 0.5, 1.0, 4.0, 16.0, 64.0)
-BATCH_MB = 128.0
+BATCH_MB = 64.0
 LEAST_MB = 4.0
 """The aim is for entries of this size on: a chunk of 256 tokens is 9.4 MB at Qwen2.5-VL-3B's layers."""
 WINDOW_CHUNKS, CHUNK_TOKENS = 8, 256
@@ -200,7 +200,13 @@ def main() -> None:
     rounds = 5 if options.short else 9
     rows = [found for size in sizes for found in size_rows(size, rounds)]
     aims = [
-        aim(f"{r['name']}: share of a plain read's speed", r["speed_of_plain"], at_least=0.8)
+        aim(
+            f"{r['name']}: share of a plain read's speed",
+            r["speed_of_plain"],
+            at_least=0.8,
+            why="a fixed cost an entry (header, checks, names), and one pass of the digest over bytes that a "
+            "plain read only copies",
+        )
         for r in rows
         if r["kind"] == "disk store" and r["entry_mb"] >= LEAST_MB
     ]

@@ -177,10 +177,7 @@ class Library:
         self, chunk: Chunk, antecedents: Sequence[str], context: str = ""
     ) -> PatchRecord | None:
         """The first of `patches`, which stand in the menu's order: the rest isn't looked up."""
-        behind = tuple(antecedents)
-        if self.store.contains(self._patch_key(chunk, "exact", behind)):
-            return PatchRecord("exact", behind, self.rank)
-        return next(self._listed(chunk, behind, context), None)
+        return next(self._listed(chunk, tuple(antecedents), context), None)
 
     def has_patch(self, chunk: Chunk, record: PatchRecord) -> bool:
         """Whether the patch that a record names is listed."""
@@ -190,9 +187,10 @@ class Library:
     def _listed(
         self, chunk: Chunk, antecedents: tuple[str, ...], context: str
     ) -> Iterator[PatchRecord]:
+        behind = self._behind(antecedents)
         for kind in _KINDS if context else _EXACT_KINDS:
             made = context if kind == "served" else ""
-            if self.store.contains(self._patch_key(chunk, kind, antecedents, made)):
+            if self.store.contains(self._patch_key_behind(chunk, kind, behind, made)):
                 yield PatchRecord(kind, antecedents, self.rank, made)
 
     def _canonical_key(self, chunk: Chunk) -> EntryKey:
@@ -201,7 +199,11 @@ class Library:
     def _patch_key(
         self, chunk: Chunk, kind: PatchKind, antecedents: Sequence[str], context: str = ""
     ) -> EntryKey:
-        behind = self._behind(tuple(antecedents))
+        return self._patch_key_behind(chunk, kind, self._behind(tuple(antecedents)), context)
+
+    def _patch_key_behind(
+        self, chunk: Chunk, kind: PatchKind, behind: AntecedentKey, context: str
+    ) -> EntryKey:
         name = behind.set_digest if kind == "orbit" else behind.digest
         texts = (chunk.digest, name, context) if context else (chunk.digest, name)
         template = _patch_template(kind, self.rank, len(context))

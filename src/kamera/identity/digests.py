@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable
+from operator import itemgetter
 
 from kamera.errors import ConfigError
 from kamera.identity.encoding import encode, encode_parts
@@ -45,7 +46,8 @@ class DigestTemplate:
             raise ConfigError(f"Invalid template of {domain}: expected each text once, as it is")
         places = sorted((whole.index(mark.encode()), index) for index, mark in enumerate(marks))
         self._lengths = lengths
-        self._order = [index for _, index in places]
+        order = [index for _, index in places]
+        self._in_order = None if order == sorted(order) else itemgetter(*order)
         form, end = b"", 0
         for at, index in places:
             form += whole[end:at].replace(b"%", b"%%") + b"%b"
@@ -60,7 +62,7 @@ class DigestTemplate:
                 f"Texts don't fit the digest: expected lengths {self._lengths}, "
                 f"got {tuple(map(len, data))}"
             )
-        ordered = tuple(map(data.__getitem__, self._order))
+        ordered = data if self._in_order is None else self._in_order(data)
         return hashlib.sha256(self._form % ordered).hexdigest()
 
 
