@@ -104,18 +104,19 @@ class RaggedFactors:
         if self.scales is None:
             return self if dtype is None else self.to(dtype)
         dtype = dtype or torch.float32
-        scaled = [
-            (u.float() * scale).to(dtype).flatten()
-            for (u, _), scale in zip(
-                self._blocks(), torch.split(self.scales, list(self.ranks)), strict=True
-            )
-        ]
+        u_flat = torch.empty_like(self.u_flat, dtype=dtype)
+        start = 0
+        for (u, _), scale in zip(
+            self._blocks(), torch.split(self.scales, list(self.ranks)), strict=True
+        ):
+            end = start + u.numel()
+            plain = u if u.dtype == torch.int8 else u.float()
+            torch.mul(
+                plain, scale, out=u_flat[start:end].view(u.shape)
+            )  # one pass, no block between
+            start = end
         return RaggedFactors(
-            torch.cat(scaled),
-            self.vt_flat.to(dtype),
-            self.ranks,
-            self.num_tokens,
-            self.num_features,
+            u_flat, self.vt_flat.to(dtype), self.ranks, self.num_tokens, self.num_features
         )
 
     def to(self, dtype: torch.dtype) -> RaggedFactors:
