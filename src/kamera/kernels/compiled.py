@@ -18,7 +18,7 @@ from kamera.kernels import loops
 from kamera.kernels.contract import Destination, Pages, Placement
 from kamera.kernels.plan import Field, Kind, Row, panels
 from kamera.kernels.tables import Turn, specs_of, turns
-from kamera.kernels.vector_code import HAS_DOT, HAS_HALF, WIDTH
+from kamera.kernels.vector_code import HAS_DOT, HAS_HALF, WIDTH, stream_bytes
 
 _FORMATS = {torch.bfloat16: np.uint16, torch.float32: np.float32}
 if HAS_HALF:
@@ -96,7 +96,7 @@ def _run(calls: list[tuple[Any, ...]], num_tokens: int, num_threads: int) -> Non
 
 def _one(calls: list[tuple[Any, ...]], span: tuple[int, int]) -> None:
     for arguments in calls:
-        loops.write(*arguments, span, _scratch.address)
+        loops.write(loops.STAMP, *arguments, span, _scratch.address)
 
 
 @lru_cache(maxsize=1)
@@ -161,7 +161,7 @@ def _streams(destination: Destination, layers: Any, rows: Any, dim: int, plans: 
     in_pairs = whole[:, Field.KIND] == Kind.PAIRS
     side_by_side = in_pairs | (runs[:, 1::2] - runs[:, ::2] == WIDTH).all(axis=1)
     places = (layers, rows * size, runs[:, ::2][~in_pairs] * size, runs[:, :2][in_pairs] * size)
-    line = 2 * WIDTH * size
+    line = stream_bytes(size)
     return bool(side_by_side.all()) and not any((place % line).any() for place in places)
 
 

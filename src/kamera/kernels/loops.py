@@ -8,11 +8,14 @@ or checked here: Numba compiles these functions as they stand, and finds the typ
 
 from __future__ import annotations
 
-from typing import no_type_check
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, no_type_check
 
 import numpy as np
 from numba import njit
 
+from kamera.kernels import plan
 from kamera.kernels import vector_code as vc
 from kamera.kernels.plan import Field, Kind
 from kamera.kernels.vector_code import (
@@ -49,8 +52,18 @@ ALIKE, NEXT = int(Field.ALIKE), int(Field.NEXT)
 PLAIN, HALF, PAIRS = int(Kind.PLAIN), int(Kind.HALF), int(Kind.PAIRS)
 
 
+def fingerprint(*sources: Path) -> str:
+    """Of the files that the code is made from: Numba looks at the file of the function alone."""
+    return "s" + sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+
+
+STAMP = np.empty(0, [(fingerprint(Path(__file__), Path(vc.__file__), Path(plan.__file__)), "u1")])
+"""An argument whose type is another when the code is: what was compiled before is then not taken."""
+
+
 @no_type_check
 def write(
+    stamp,
     base_tag,
     out_tag,
     factor_tag,
@@ -68,6 +81,7 @@ def write(
     """Compute and write tokens [begin, end) of one channel in every layer.
 
     Args:
+        stamp: `STAMP`.
         base_tag, out_tag, factor_tag: empty arrays of the numeric formats; uint16 is bfloat16, int16 float16.
         keeps: whether canonical and destination have the same format.
         stream: write past the cache; every vector of the destination is then aligned to its size.
@@ -286,14 +300,15 @@ def careful(
             store_one(out_tag, to_second, c)
 
 
-def compiled(function):
-    """Numba's dispatcher of one of these functions, kept on disk where there is room for it."""
+def kept(function: Any) -> Any:
+    """Numba's dispatcher of a function, kept on disk where there is a folder that can be written."""
     try:
         return njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # no folder that can be written: each process compiles for itself
+    except RuntimeError:  # none: each process compiles for itself
         return njit(nogil=True)(function)
 
 
-pack_vt, pack_u, careful = compiled(pack_vt), compiled(pack_u), compiled(careful)
-cached, streamed = compiled(cached), compiled(streamed)
-write = compiled(write)
+# Not kept by themselves: what they compile to is part of what `write` compiles to.
+pack_vt, pack_u, careful = njit(pack_vt), njit(pack_u), njit(careful)
+cached, streamed = njit(cached), njit(streamed)
+write = kept(write)

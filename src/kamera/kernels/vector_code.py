@@ -61,6 +61,8 @@ HAS_HALF = bool(_FEATURES.get("f16c") or _FEATURES.get("fullfp16"))
 TOKENS = 4
 """Rows of a full block: 16 sums, which is a 512-bit machine's latency times its throughput, and more."""
 VECTORS = 4
+LINE = 64
+"""Bytes of a cache line."""
 
 
 class Code:
@@ -156,7 +158,7 @@ class Code:
     def store(self, value: Any, address: Any, stream: bool) -> None:
         """Lanes of the output dtype. `stream` goes past the cache and wants whole aligned vectors."""
         size = num_bytes(self.out)
-        align = value.type.count * size if stream else size
+        align = stream_bytes(size) if stream else size
         place = self.at(address, value.type)
         if stream and HAS_DOT and self.out == types.uint16:
             # LLVM sees through the cast to what was bfloat16, and its stores of that don't stream.
@@ -208,6 +210,11 @@ class Code:
         fn = self.declared("llvm.prefetch.p0", kind)
         ready = [ir.Constant(I32, n) for n in (0, 3, 1)]
         self.b.call(fn, [self.at(address, I8), *ready])
+
+
+def stream_bytes(size: int) -> int:
+    """Bytes of a store past the cache, and its alignment: two vectors of 16-bit numbers, one of float32."""
+    return WIDTH * size * (2 if size == 2 else 1)
 
 
 def num_bytes(kind: Any) -> int:
@@ -283,9 +290,12 @@ class Block:
                             self.store(self.loaded(row, added, t), to)
 
     def fetch_ahead(self, row: Any) -> None:
-        for j in range(0, self.runs, self.runs // 2):
-            place = self.b.add(self.b.add(row, self.base[j]), self.args["ahead"])
-            self.code.prefetch(place)
+        """Ask for the cache lines that the tile ahead reads at this place."""
+        run = self.lanes * num_bytes(self.code.base)
+        for base in self.base[:: max(LINE // run, 1)]:
+            for line in range(0, run, LINE):
+                place = self.b.add(self.b.add(row, base), self.args["ahead"])
+                self.code.prefetch(self.b.add(place, ir.Constant(I64, line)))
 
     def copy(self, row: Any, to: Any) -> None:
         code, b = self.code, self.b
@@ -321,7 +331,7 @@ class Block:
         out = self.out
         if self.kind is Kind.PAIRS:
             y = [code.interleaved(y[j], y[2 + j]) for j in range(2)]
-        elif self.stream:
+        elif self.stream and num_bytes(code.out) == 2:
             y = [code.joined(y[j], y[j + 1]) for j in (0, 2)]
             out = [out[0], out[2]]
         for value, offset in zip(y, out, strict=True):

@@ -1,0 +1,102 @@
+"""Which kernel a process uses, and what it gives in place of `kamera.patch.apply`."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+import torch
+from placements import ROPES, bits, chunk, dense, patch, positions
+
+from kamera import kernels
+from kamera.errors import ConfigError
+from kamera.kernels import Eager, Placement
+from kamera.patch import apply
+
+module = importlib.import_module("kamera.kernels.select")  # the package's `select` is the function
+
+
+@pytest.fixture
+def chosen(monkeypatch):
+    """Let a test choose, and the next one choose again."""
+    module.select.cache_clear()
+    yield monkeypatch
+    module.select.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["eager", "blocked", " Blocked ", "numba"])
+def test_the_variable_names_the_kernel(chosen, name):
+    if name == "numba":
+        pytest.importorskip("numba", reason="needs the extra fast")
+    chosen.setenv(module.VARIABLE, name)
+    assert kernels.select().name == name.strip().lower()
+
+
+def test_it_is_chosen_once(chosen):
+    chosen.setenv(module.VARIABLE, "blocked")
+    first = kernels.select()
+    chosen.setenv(module.VARIABLE, "eager")
+    assert kernels.select() is first
+
+
+def test_an_unknown_name_is_refused(chosen):
+    chosen.setenv(module.VARIABLE, "fastest")
+    with pytest.raises(
+        ConfigError, match="expected one of eager, blocked, numba, triton, got 'fas"
+    ):
+        kernels.select()
+
+
+@pytest.mark.parametrize("name", ["numba", "triton"])
+def test_one_that_is_not_installed_is_refused_by_name_and_never_chosen(chosen, name):
+    chosen.setattr(module, "find_spec", lambda name: None)
+    chosen.setenv(module.VARIABLE, name)
+    with pytest.raises(ConfigError, match=f"Kernel '{name}' needs the package {name}"):
+        kernels.select()
+    chosen.delenv(module.VARIABLE)
+    assert kernels.select().name == "blocked"
+
+
+@pytest.mark.parametrize("rank", [0, 5])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_place_gives_what_apply_gives(dtype, rank):
+    rope = ROPES["M-RoPE"]
+    kv = chunk(17, rope, torch.bfloat16)
+    rest = (patch(kv, rank) if rank else None, positions(17, rope), rope, dtype)
+    got, wanted = kernels.place(kv, *rest), apply(kv, *rest)
+    for name, tensor in wanted.tensors.items():
+        assert (got.tensors[name].dtype, got.tensors[name].shape) == (dtype, tensor.shape)
+        # Equal but for the order of the product's sum: an ULP of the largest, in the cache dtype.
+        bound = torch.finfo(dtype).eps * float(tensor.abs().max())
+        assert (got.tensors[name] - tensor).abs().max() <= bound
+    shared = got.tensors["v"].data_ptr() == kv.tensors["v"].data_ptr()
+    assert shared == (rank == 0 and dtype == torch.bfloat16)
+
+
+def test_what_the_kernel_does_not_take_eager_does():
+    rope = ROPES["small head"]
+    kv = chunk(5, rope, torch.float64)
+    placement = Placement(kv, patch(kv, 2, torch.float64), positions(5, rope), rope)
+    got, wanted = dense(placement), dense(placement)
+    assert not kernels.select().takes(placement, got) or kernels.select().name == "eager"
+    kernels.write(placement, got)
+    Eager().write(placement, wanted)
+    assert all(bits(got[name]).equal(bits(wanted[name])) for name in wanted)
+
+
+def test_importing_the_kernels_loads_no_compiler():
+    code = (
+        "import sys, kamera.kernels; print(*({'numba', 'llvmlite', 'triton'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def test_code_made_from_other_sources_has_another_fingerprint(tmp_path):
+    pytest.importorskip("numba", reason="needs the extra fast")
+    from kamera.kernels.loops import fingerprint
+
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.write_text("a"), other.write_text("b")
+    assert fingerprint(one, other) == fingerprint(one, other)
+    assert fingerprint(one, other) != fingerprint(one, one)
