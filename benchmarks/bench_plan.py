@@ -32,6 +32,7 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -56,19 +57,6 @@ WINDOWS = (4, 16, 64)
 KINDS = ("held", "unknown", "exact", "served", "exact, again")
 MILLION = 10**6
 CALLS = 4
-
-
-class Asked(TieredStore):
-    """Remembers which keys it was asked for."""
-
-    def __init__(self, memory: MemoryStore, disk: DiskStore) -> None:
-        super().__init__(memory, disk)
-        self.keys_asked: list[EntryKey] = []
-
-    def contains(self, key: EntryKey) -> bool:
-        """See `Store.contains`."""
-        self.keys_asked.append(key)
-        return super().contains(key)
 
 
 def plans(store: Store, size: int) -> dict[str, Callable[[], Any]]:
@@ -116,11 +104,18 @@ def cpu_s(arm: Callable[[], Any], calls: int = 50) -> float:
     return statistics.median(samples)
 
 
-def keys_asked(store: Asked, arm: Callable[[], Any]) -> list[EntryKey]:
+def keys_asked(store: TieredStore, arm: Callable[[], Any]) -> list[EntryKey]:
     """What a plan asks the store for."""
-    store.keys_asked.clear()
-    arm()
-    return list(store.keys_asked)
+    keys: list[EntryKey] = []
+    ask = store.contains
+
+    def asked(key: EntryKey) -> bool:
+        keys.append(key)
+        return ask(key)
+
+    with patch.object(store, "contains", asked):
+        arm()
+    return keys
 
 
 def dict_look_up(keys: list[EntryKey], everything: dict[str, int]) -> Callable[[], int]:
@@ -147,7 +142,7 @@ def bare_look_up(keys: list[EntryKey], disk: DiskStore) -> Callable[[], int]:
 def plan_rows(known: KnownStore, size: int, rounds: int) -> list[dict[str, Any]]:
     """One row a kind, for windows of `size` chunks."""
     everything = {f"canonical-{i:064x}": i for i in range(known.count)}
-    with known.open() as disk, Asked(MemoryStore(1 << 20), disk) as store:
+    with known.open() as disk, TieredStore(MemoryStore(1 << 20), disk) as store:
         arms = plans(store, size)
         held = store.memory.keys()
         for key in held:
@@ -243,7 +238,8 @@ def main() -> None:
             at_most=1,
             limit=at_largest[kind]["bare_s"] * 1e3 or None,
             why=f"{at_largest[kind]['questions']} questions of the store, each with a name to digest; "
-            f"{at_largest[kind]['cpu_s'] * 1e3:.2f} ms of the processor's own time; the limit is the questions alone",
+            f"{at_largest[kind]['cpu_s'] * 1e3:.2f} ms of the processor's own time; the limit is the "
+            "questions alone",
         )
         for kind in KINDS
     ]

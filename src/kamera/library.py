@@ -26,8 +26,6 @@ Attributes = dict[str, Attribute]
 PATCH_VERSION = 1
 VISION_VERSION = 1
 CPU = torch.device("cpu")
-MAX_ANTECEDENTS = 4096
-"""Antecedents whose names are kept at hand."""
 
 _EXACT_KINDS: tuple[PatchKind, ...] = ("exact", "orbit")
 _KINDS: tuple[PatchKind, ...] = (*_EXACT_KINDS, "served")
@@ -49,7 +47,10 @@ class Library:
     device: torch.device = CPU
     misses: dict[str, int] = field(default_factory=dict)
     profile: PatchProfile = field(init=False)
-    _antecedents: dict[tuple[str, ...], AntecedentKey] = field(
+    _chain: tuple[AntecedentKey, ...] = field(
+        default=(AntecedentKey(()),), init=False, repr=False, compare=False
+    )
+    _templates: dict[tuple[PatchKind, int], DigestTemplate] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
     _ahead: ReadAhead | None = field(default=None, init=False, repr=False, compare=False)
@@ -206,19 +207,25 @@ class Library:
     ) -> EntryKey:
         name = behind.set_digest if kind == "orbit" else behind.digest
         texts = (chunk.digest, name, context) if context else (chunk.digest, name)
-        template = _patch_template(kind, self.rank, len(context))
+        template = self._templates.get((kind, len(context)))
+        if template is None:
+            template = _patch_template(kind, self.rank, len(context))
+            self._templates[kind, len(context)] = template
         return EntryKey.of_checked("patch", template.digest(*texts))
 
     def _behind(self, antecedents: tuple[str, ...]) -> AntecedentKey:
-        """The key of these antecedents: one step from all but the last, which a plan asks for before."""
-        found = self._antecedents.get(antecedents)
-        if found is None:
-            shorter = self._antecedents.get(antecedents[:-1])
-            found = shorter.then(antecedents[-1]) if shorter else AntecedentKey(antecedents)
-            if len(self._antecedents) >= MAX_ANTECEDENTS:
-                self._antecedents.clear()
-            self._antecedents[antecedents] = found
-        return found
+        """The key of these antecedents: one step from that of all but the last.
+
+        A plan asks for them in this order. Those of the window that was asked for last are at hand.
+        """
+        chain, size = self._chain, len(antecedents)
+        if size < len(chain) and chain[size].chunks == antecedents:
+            return chain[size]
+        if 0 < size <= len(chain) and chain[size - 1].chunks == antecedents[:-1]:
+            found = chain[size - 1].then(antecedents[-1])
+            self._chain = (*chain[:size], found)  # another one: threads may share a library
+            return found
+        return AntecedentKey(antecedents)
 
     def _vision_key(self, chunk: Chunk) -> EntryKey:
         identity = {

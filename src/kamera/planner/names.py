@@ -9,7 +9,7 @@ from functools import lru_cache
 
 def served_name(chunk: str, *how: str) -> str:
     """The name of a chunk's KV as it stands in a window: 64 hex digits that depend on how it was made."""
-    return hashlib.sha256(_encoded("kamera.served", chunk, *how)).hexdigest()
+    return hashlib.sha256(repr(("kamera.served", chunk, *how)).encode()).hexdigest()
 
 
 def context_of(names: Sequence[str]) -> str:

@@ -77,8 +77,8 @@ class Directory:
 
     def name_of(self, key: EntryKey) -> str:
         """`file_of` as text: a plan asks for hundreds, and a `Path` costs more than the system's answer."""
-        digest = key.digest
-        return f"{self._prefix}{digest[:2]}/{key.kind}-{digest}{SUFFIX}"
+        kind, digest = key
+        return f"{self._prefix}{digest[:2]}/{kind}-{digest}.safetensors"
 
     def files(self) -> Iterator[tuple[EntryKey, Path]]:
         """Every file that is named like an entry, in no order. Unreadable folders are left out."""
