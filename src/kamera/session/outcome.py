@@ -24,7 +24,7 @@ class ChunkOutcome:
             chunk, a survivor, and a chunk formed behind one of these aren't.
         num_prefilled: tokens of it that a forward on the request's path ran over.
         num_formed: tokens that forming its canonical and patches ran over, off the path.
-        patch_rank, patch_bytes: of the patch that was added; 0 for none.
+        patch_rank, patch_bytes: of the patch that was added, the highest rank of any layer; 0 for none.
         num_vision_runs: images that the vision tower ran over for it.
     """
 
