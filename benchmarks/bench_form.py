@@ -100,6 +100,7 @@ def main() -> None:
                 aims.append(
                     aim(f"what a request waits beyond its prefill, {label}", waits, at_most=0.1)
                 )
+            print(f"{label} tokens: measured", flush=True)
             facts.append({"model": model, "tokens": num_tokens, **patch_facts, **shares(timings)})
     rows += fit_rows(FIT_ROUNDS)
     report = {"profile": str(KNEE), "rounds": ROUNDS, "rows": rows, "forming": facts, "aims": aims}
