@@ -21,7 +21,7 @@ INTRODUCTION = """\
 # Performance
 
 This page is written by `nox -s performance_table` from `docs/bench.json`, which `make bench` made
-(`benchmarks/`, one script a question). Nothing here was run on a GPU: compare ratios, not times. Each figure
+(`benchmarks/`, one script a question). {gpu}: compare ratios, not times. Each figure
 is a median of interleaved rounds with its quartiles; × is the ratio to the ceiling, what nothing on this
 machine could beat, named beside it. A figure is noisy (~) when its quartiles lie further apart than
 {noisy:.0%} of it.
@@ -70,7 +70,9 @@ def page(figures: Report) -> str:
     """The whole page."""
     found = figures["benchmarks"]
     noisy = next((b["environment"]["noisy_above"] for b in found.values()), 0.2)
-    parts = [INTRODUCTION.format(noisy=noisy), *_machines(found), *_missed(found)]
+    on_gpu = "rows" in found.get("apply_gpu", {}) and "skipped" not in found["apply_gpu"]
+    gpu = "Only `apply_gpu` ran on a GPU" if on_gpu else "Nothing here was run on a GPU"
+    parts = [INTRODUCTION.format(noisy=noisy, gpu=gpu), *_machines(found), *_missed(found)]
     parts += [*_published(found), *_ttft(found), *_break_even(found), *_sharing(found)]
     parts += _rank_bytes(found)
     for name, report in found.items():
@@ -131,11 +133,9 @@ def _aim_table(aims: list[tuple[str, Report]]) -> list[str]:
         limit = f"{one['limit']:.3g}" if "limit" in one else "–"
         lines.append(f"| `{name}`: {one['aim']} | {one['value']:.3g} | {bound} | {limit} |")
         if one.get("why") and not one["holds"]:
-            whys.setdefault(one["why"], []).append(name)
-    reasons = [
-        f"{', '.join(f'`{n}`' for n in dict.fromkeys(names))}: {why}.\n"
-        for why, names in whys.items()
-    ]
+            whys.setdefault(one["why"], []).append(f"`{name}`: {one['aim']}")
+    reasons = [f"- {'; '.join(texts)}. {why[0].upper()}{why[1:]}." for why, texts in whys.items()]
+    reasons = ["What stands in the way:", "", *reasons, ""] if reasons else []
     return [*lines, "", *reasons]
 
 

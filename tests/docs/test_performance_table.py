@@ -51,7 +51,7 @@ def test_an_aim_that_is_missed_moves_up(table: ModuleType, figures: dict[str, An
     head, _, tail = page.partition(BESIDE)
     assert head.count("the first of all aims | ") == 1
     assert "12.5" in head.partition(MISSED)[2]
-    assert "the question." in head
+    assert "- `ttft`: the first of all aims. The question." in head
     assert "the first of all aims" not in tail
     first["holds"] = True
     head, _, tail = table.page(changed).partition(BESIDE)
@@ -94,6 +94,7 @@ def test_what_a_benchmark_says_beside_its_rows_is_shown(
         "start_up": [{"known": 1000, "open_s": 0.00123, "nested": [1]}],
     }
     section = table.page(changed).partition("## `scale`")[2].partition("\n## ")[0]
+    assert "Nothing here was run on a GPU" in table.page(changed)
     assert "is million: True." in section
     assert "Slopes: plan over window 0.988." in section
     assert "| known | open (s) |" in section
