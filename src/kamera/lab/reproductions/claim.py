@@ -33,7 +33,8 @@ class Claim:
         key: of the model's `figures`.
         paper: the paper's figure, as printed there, with its model where it has several.
         rule: what decides.
-        why: why ours may differ: said beside a row that does not hold, never beside one that does.
+        why: why ours may differ: said beside a row that does not hold, never beside one that does. Where
+            nothing that was measured says why, it is left empty, and the page says `Not known`.
     """
 
     label: str
@@ -82,4 +83,12 @@ def surely_below(bar: float) -> Rule:
     return Rule(
         f"interval below {bar:g}",
         lambda figure: figure["high"] is not None and figure["high"] < bar,
+    )
+
+
+def reaches(bar: float) -> Rule:
+    """The interval isn't wholly above; a figure without one doesn't hold."""
+    return Rule(
+        f"interval reaches {bar:g} or below",
+        lambda figure: figure["low"] is not None and figure["low"] <= bar,
     )

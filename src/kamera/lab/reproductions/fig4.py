@@ -135,7 +135,7 @@ REPRODUCTION = Reproduction(
         "video: nothing moves from one to the other, so that motion and residuals say what a best match "
         "costs. Each is a mean of figures within an item, with ‖Δ‖ over all layers and channels in units "
         "of their own KV. Attention to A needs the conditioned forward; the other selectors don't, or only "
-        "two layers of it."
+        "two layers of it. Which of them is best is told on the cases themselves, which favors them."
     ),
     run=run,
     claims=(

@@ -15,6 +15,7 @@ from kamera.lab.reproductions.figures import (
     median_of,
     plain,
 )
+from kamera.lab.reproductions.reasons import TOLD
 from kamera.lab.reproductions.reproduction import ModelFigures, Models, Reproduction
 from kamera.lab.reproductions.subject import Subject
 
@@ -29,10 +30,6 @@ TOKEN_ARMS = {
 """Those of the figure, in its settings -> label, the paper's flip-recover."""
 MARGIN = 0.001
 """In η: two arms that differ by less are both at re-prefill."""
-TOLD = (
-    "The packaged models learned to bind the same digit into every token of a picture, so that a few "
-    "recomputed tokens tell it"
-)
 
 
 def run(subject: Subject) -> ModelFigures:

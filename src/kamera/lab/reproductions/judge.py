@@ -13,6 +13,8 @@ Section = dict[str, Any]
 """Of the report: `models` and how they were measured."""
 ORDER: tuple[Verdict, ...] = ("does not hold", "holds", "shown", "not measured")
 """As they are counted and shown: what breaks a claim first."""
+UNKNOWN = "Not known"
+"""Of a claim that gives no reason."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,11 @@ def judge(one: Reproduction, section: Section) -> list[Judged]:
 
 
 def broken(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
-    """Why ours may differ -> the claims that don't hold, for which that is said; no reason is ``."""
+    """Why ours may differ -> the claims that don't hold, for which that is said."""
     found: dict[str, list[Judged]] = {}
     for row in judged:
         if row.verdict == "does not hold":
-            found.setdefault(row.claim.why.rstrip("."), []).append(row)
+            found.setdefault(row.claim.why.rstrip(".") or UNKNOWN, []).append(row)
     return found
 
 

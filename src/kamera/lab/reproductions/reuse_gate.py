@@ -16,7 +16,7 @@ NUM_RESAMPLES = 1999
 SAFE_ETA = 0.8
 """A stale patch is safe where it closes this share of an item's gap."""
 SAFE_KL = 0.001
-"""Nats: or where its KL is no more than the paper's faithfulness floor."""
+"""Nats: or where its KL is no more than the paper's residual of a patch (section 6)."""
 COVERAGE = 0.5
 """Of the pairs: what a gate must reuse to be of use."""
 

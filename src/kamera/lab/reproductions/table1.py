@@ -99,12 +99,13 @@ REPRODUCTION = Reproduction(
         "after the window has turned over by 0, 0.2 … 1; `stale` replays the patch as it was at eviction, "
         "`fresh` is a rank-32 patch on its present past. Survivor: the leading chunk leaves, the inner "
         "one is kept as it is and rotated, or given a rank-64 removal patch. η is the share of the gap "
-        "from blind reuse to re-prefill, for the removal patch from keep-as-is."
+        "from blind reuse to re-prefill; for the removal patch we read it as from keep-as-is."
     ),
     ours=(
         "The same two probes on windows of the binding task: legends that say which color has which "
         "digit, then an item. Recall: two legends, turnover 0, 0.5 and 1; the new legends give the item's "
-        "color another digit. Survivor: of two legends the first leaves. The row `stays` has the item's "
+        "color another digit. Survivor: of two legends the first leaves; the other and the item are kept, or "
+        "patched, and the removal deficit is the item's. The row `stays` has the item's "
         "color in the legend that stays; `left` has it in the one that left, which the paper doesn't tell "
         "apart. Ranks are the paper's; where a chunk has 64 features or about as many tokens, 64 is full "
         "rank, so that rank 4 stands beside it. A paper figure with three values is of GQA, deepstack and "

@@ -109,11 +109,11 @@ REPRODUCTION = Reproduction(
     name="table4",
     title="The feature axis against the token axis",
     paper=(
-        "Table 4 gives accuracy on two-page multi-hop document questions, on an MLA and a GQA model "
-        "(Kimi-VL and Qwen2.5-VL; no n is printed): re-prefill, blind reuse, patches of rank 16 (about 6 "
-        "% of the segment's KV) and 64 (about 25 %), cross-mass with 25 % of the tokens, and a "
-        "leverage-Nyström subset of 64 tokens. The byte fractions are said to be the same on a per-head "
-        "page and on a latent page."
+        "Table 4 gives accuracy on two-page multi-hop document questions, on an MLA and a GQA model (in "
+        "section C.1 Kimi-VL and Qwen2.5-VL; no n is printed): re-prefill, blind reuse, patches of rank 16 "
+        "(about 6 % of the segment's KV) and 64 (about 25 %), cross-mass with 25 % of the tokens, and a "
+        "leverage-Nyström subset of 64 tokens. The byte fractions are said to be the same on a per-head page "
+        "and on a latent page."
     ),
     ours=(
         "The binding task: a legend and an item are the two pages. Cross-mass and leverage recompute "

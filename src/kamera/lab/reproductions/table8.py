@@ -25,8 +25,8 @@ TOKENS = ("oracle top 50%", "cacheblend 50%")
 MARGIN = 0.001
 """In η: layers reach a patch when they come so near."""
 CHOSEN = (
-    "On the packaged models what the answer needs lies in fewer than half of the tokens (Table 6 has "
-    "the oracle at fewer); the paper doesn't say which tokens it recomputed"
+    "On the packaged models half of the tokens, so chosen, hold what the answer needs (Table 6 has the "
+    "oracle at fewer); the paper doesn't say which tokens it recomputed"
 )
 BLEND = "Not known"
 EARLY = (
