@@ -8,6 +8,7 @@ import pytest
 import torch
 from family_window import FamilyWindow
 
+import kamera
 from kamera.arms import (
     ArmRequest,
     CacheBlend,
@@ -217,6 +218,23 @@ def test_tokens_of_a_patchs_bytes(bench: Workbench, window: Any) -> None:
         spent = TopDeficit(bench, SameBytes(rank)).serve(request).num_bytes
         token = 8 * row_bytes(bench.blind(request.cached).tensors)
         assert allowed - len(request.chunks) * token < spent <= allowed
+
+
+def test_tokens_of_a_patchs_bytes_in_bf16(picture: Any) -> None:
+    """A patch's numbers are as wide as the KV's: float32 factors would have twice the tokens' bytes."""
+    engine = HFEngine.from_pretrained(kamera.packaged_model(), dtype="bfloat16")
+    bench = Workbench(engine)
+    prefix, tail = engine.frame("which digit goes with the shape?")
+    chunks = tuple(engine.image_chunk(picture(seed, 84, 84)) for seed in range(2))
+    request = ArmRequest(prefix, chunks, tail)
+    patched = Patched(bench, 2)
+    patched.prepare(request)
+    allowed = patched.serve(request).num_bytes
+    spent = TopDeficit(bench, SameBytes(2)).serve(request).num_bytes
+    blind = bench.blind(request.cached)
+    assert blind.dtype == torch.bfloat16
+    token = blind.num_layers * row_bytes(blind.tensors)
+    assert allowed - len(chunks) * token < spent <= allowed
 
 
 def test_a_rank_that_is_full_asks_for_every_token() -> None:

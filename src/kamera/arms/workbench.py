@@ -92,11 +92,15 @@ class Workbench:
         return deficit(wide, self.canonical(chunk))
 
     def patch(self, chunks: Sequence[Chunk], index: int) -> Patch:
-        """The full-rank patch of chunk `index` behind those before it; lower ranks are its truncations."""
+        """The full-rank patch of chunk `index` behind those before it; lower ranks are its truncations.
+
+        Its factors are of the KV's dtype: `SameBytes` counts numbers, and both sides' must be of one size.
+        """
         digests = tuple(chunk.digest for chunk in chunks[: index + 1])
         if digests not in self._patches:
             key = AntecedentKey(digests[:-1]).digest
-            self._patches[digests] = form_patch(self.delta(chunks, index), key)
+            dtype = self.canonical(chunks[index]).dtype
+            self._patches[digests] = form_patch(self.delta(chunks, index), key, dtype=dtype)
         return self._patches[digests]
 
     def finish(self, request: ArmRequest, context: ChunkKV) -> Prefilled:

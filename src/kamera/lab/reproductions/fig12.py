@@ -31,7 +31,7 @@ from kamera.lab.reproductions.figures import (
 )
 from kamera.lab.reproductions.reproduction import ModelFigures, Models, Reproduction
 from kamera.lab.reproductions.subject import Subject
-from kamera.patch import apply
+from kamera.patch import apply, form_patch
 
 TASK = "binding"
 RANKS = (8, 64)
@@ -107,7 +107,7 @@ def _steps(case: Case) -> dict[str, ChunkKV]:
     """B's placed KV at each step."""
     canonical, spec = case.bench.canonical(case.chunk), case.engine.spec
     here = case.chunk.layout.at(case.start)
-    full = case.bench.patch(case.chunks, case.target)
+    full = form_patch(case.delta(), "in bf16")  # factors in float32: the KV is what is rounded
     return {
         "not rotated": canonical.at(case.chunk.layout.at(0), spec),
         "rotated": canonical.at(here, spec),
@@ -195,10 +195,10 @@ REPRODUCTION = Reproduction(
     ours=(
         "In this project's Transformers engine; a live engine is measured in docs/vllm.md. (a) The "
         "checkpoint loaded in bf16, the binding task: B's KV not rotated (as compiled at position 0), "
-        "rotated, under patches of rank 8 and 64 (full rank, or nearly, here) and full rank; all other "
-        "chunks as recompute made them. ULPs are of the largest number of a token's head. `handed over`: "
-        "recompute's own KV through the same path. (b) The operator probe at offsets up to 30,000 "
-        "positions, in the model's dtype. (c) All chunks under the patch, in the model's dtype, on "
+        "rotated, under patches of rank 8 and 64 (full rank, or nearly, here) and full rank, factors in "
+        "float32; all other chunks as recompute made them. ULPs are of the largest number of a token's head. "
+        "`handed over`: recompute's own KV through the same path. (b) The operator probe at offsets up to "
+        "30,000 positions, in the model's dtype. (c) All chunks under the patch, in the model's dtype, on "
         "binding and the shell game (half of the items)."
     ),
     run=run,
