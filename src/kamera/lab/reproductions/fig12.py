@@ -224,7 +224,7 @@ REPRODUCTION = Reproduction(
             at_least(0.97),
         ),
         Claim(
-            "full rank in bf16: largest difference of KV from recompute, ULP",
+            "full rank, float32 factors, in bf16: largest difference of KV from recompute, ULP",
             "bf16, full rank: ULP",
             "within one",
             at_most(1.0),
