@@ -200,10 +200,11 @@ REPRODUCTION = Reproduction(
         "An item picture behind three legend frames, one of which tells the digit of its color. Dropped, "
         "duplicated and replaced frames are such as say nothing of it; the one that tells is replaced in a "
         "row of its own, by one that tells another digit. Another clip's frames tell another digit at the "
-        "same place. Distractors stand in front, so that B is relocated, too. Divergence is 1 - "
-        "cosine of the vision embeddings, token for token. A stale patch is safe where it closes 0.8 of an "
-        "item's gap or is within 0.001 nats; the gate must reuse half of the pairs. Layers that aren't "
-        "refreshed keep the stale patch. Patches are of rank 16, of 32 in the refreshes."
+        "same place. Distractors stand in front, so that B is relocated, too. Divergence is 1 - cosine of "
+        "the vision embeddings, token for token. A stale patch is safe where it closes 0.8 of an item's gap "
+        "or is within 0.001 nats; the gate must reuse half of the pairs; how often it is wrong hangs on the "
+        "mix of changes, of which it can't tell a frame that says nothing from the one that tells. Layers "
+        "that aren't refreshed keep the stale patch. Patches are of rank 16, of 32 in the refreshes."
     ),
     run=run,
     claims=(

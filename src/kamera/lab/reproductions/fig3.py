@@ -181,7 +181,7 @@ REPRODUCTION = Reproduction(
             "landmark keys",
             "about 25",
             at_most(25.0),
-            "Not known. B's attention to A is spread over more of its keys in this model",
+            "Not known",
         ),
         Claim(
             "the same as a share of A",
