@@ -37,7 +37,8 @@ what is asked: the shape is compared, not the size. With a checkpoint of yours: 
 
 A row is decided by its rule on our figure; **bold** breaks it. In brackets: bootstrap 95 % intervals over
 items. η = 1 - KL(arm) / KL(blind), KL in nats to re-prefill; flip-recover is the share of the answers that
-blind reuse changes which the arm restores. *Shown* are figures that no rule decides.
+blind reuse changes which the arm restores. *Shown* are figures that no rule decides. Where all items agree, a
+bootstrap gives an interval of no width, e.g. [1.000, 1.000]: of 64 items that says "above 0.94" at 95 %.
 """
 BEST = """\
 The token arm is the one of highest η among those that keep no more bytes, oracles among them, chosen on the
