@@ -158,7 +158,9 @@ class SchedulerHalf:
         if (model, tenant) not in self._libraries:
             if len(self._libraries) >= MAX_LIBRARIES:
                 self._libraries.clear()  # a client may choose a salt for each request
-            self._libraries[model, tenant] = Library(self.store, model, tenant, self.settings.profile)
+            self._libraries[model, tenant] = Library(
+                self.store, model, tenant, self.settings.profile
+            )
         return self._libraries[model, tenant]
 
     def _steps(self, tracked: Tracked, shard: int) -> list[Step]:
