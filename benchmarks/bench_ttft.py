@@ -11,7 +11,7 @@ CacheBlend 15%         every chunk's KV relocated, then the 15 % of tokens that 
                        context (benchmarks/blend.py). Its two full check layers would be most of the few
                        layers of the second model: there each layer runs 19.7 % of the tokens, the mean over
                        all 36 of them.
-Kamera                 a `Session`: look-up, plan, relocate, patch of rank 16, write, from memory
+Kamera                 a `Session`: look-up, plan, relocate, the default patch, write, from memory
 question alone         **the ceiling**: the forward that every arm ends with, over KV that is in place (blind:
                        every chunk's canonical, relocated)
 memcpy + question      the same behind one plain copy of the window's KV

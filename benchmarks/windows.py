@@ -22,6 +22,7 @@ from torch import Tensor
 from kamera.chunk import Chunk, Media
 from kamera.engines.hf import HFEngine
 from kamera.identity import ChunkKey, MediaIdentity
+from kamera.patch import KNEE
 from kamera.positions import text_layout, wrapped_media_layout
 from kamera.session import Session, SessionSettings
 from kamera.store import open_store
@@ -30,7 +31,8 @@ ROOT = Path(__file__).resolve().parents[1]
 CHUNK_TOKENS = 256
 GRID = 16
 QWEN_LAYERS, QWEN_VOCABULARY = 36, 151_936
-PATCH = "rank 16, bf16"
+PATCH = str(KNEE)
+"""The default, in words."""
 QUESTION = "What does this part say about the cache?"
 
 
