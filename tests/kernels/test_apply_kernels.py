@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ from placements import (
 
 from kamera.channels import ChunkKV
 from kamera.errors import ConfigError, UnsupportedRopeError
-from kamera.kernels import Eager, Kernel, Placement, kernel
+from kamera.kernels import Eager, Kernel, Pages, Placement, kernel
 from kamera.patch import deficit, form_patch
 from kamera.rope import RopeSpec
 
@@ -230,6 +231,61 @@ def test_positions_that_do_not_fit_are_refused(one):
     placement = Placement(kv, None, positions(3, bounded), bounded)
     with pytest.raises(UnsupportedRopeError, match="beyond the reach"):
         one.write(placement, dense(placement))
+
+
+@pytest.mark.parametrize("kind", ["layers", "tokens", "heads", "dims"])
+def test_a_destination_that_does_not_fit_is_refused(one, kind):
+    """A kernel that computes addresses by itself would write over other memory."""
+    rope = ROPES["head of 64"]
+    kv = chunk(5, rope, torch.float32)
+    placement = Placement(kv, None, positions(5, rope), rope)
+    out = dense(placement)
+    out["k"] = out["k"].narrow(["layers", "tokens", "heads", "dims"].index(kind), 0, 1)
+    with pytest.raises(ConfigError, match="Invalid destination of k: expected "):
+        one.write(placement, out)
+
+
+def test_pages_that_do_not_fit_are_refused(one):
+    rope = ROPES["head of 64"]
+    kv = chunk(5, rope, torch.float32)
+    placement = Placement(kv, None, positions(5, rope), rope)
+    good = pages(placement, "slots, heads", torch.float32)["v"]
+    held, slots = list(good.layers), good.slots
+    num_slots = held[0].shape[0] * held[0].shape[1]
+    other = held[1].transpose(0, 1).contiguous().transpose(0, 1)  # of the same shape
+    for bad, said in [
+        (Pages(held, slots[:4]), "Invalid destination of v"),
+        (Pages(held[:3], slots), "Invalid destination of v"),
+        (Pages([held[0], other, *held[2:]], slots), "Invalid pages of v"),
+        (Pages([*held[:3], held[3][:-1]], slots), "Invalid pages of v"),
+        (Pages(held, torch.where(slots == slots[0], -1, slots)), "Invalid slots of v: expected 0"),
+        (Pages(held, torch.where(slots == slots[0], num_slots, slots)), "Invalid slots of v"),
+    ]:
+        with pytest.raises(ConfigError, match=said):
+            one.write(placement, {"v": bad})
+    assert all((layer == 777.0).all() for layer in held)
+
+
+def test_an_interrupt_waits_for_the_threads_that_still_write(monkeypatch):
+    pytest.importorskip("numba", reason="needs the extra fast")
+    from kamera.kernels import compiled
+
+    done = []
+
+    def one_span(calls, span):
+        if span[0] == 0:
+            raise KeyboardInterrupt
+        time.sleep(0.1)
+        done.append(span)
+
+    monkeypatch.setattr(compiled, "_threads", lambda placement: 3)
+    monkeypatch.setattr(compiled, "_one", one_span)
+    rope = ROPES["head of 64"]
+    kv = chunk(48, rope, torch.float32)
+    placement = Placement(kv, None, positions(48, rope), rope)
+    with pytest.raises(KeyboardInterrupt):
+        kernel("numba").write(placement, dense(placement))
+    assert sorted(done) == [(16, 32), (32, 48)]
 
 
 def test_what_is_not_a_placement_is_refused():

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from kamera.channels import Channel
-from kamera.kernels.contract import Destination, Pages, Placement
+from kamera.kernels.contract import Destination, Pages, Placement, check_destinations
 from kamera.kernels.tables import Turn, specs_of, turns
 from kamera.rope import RopeSpec
 
@@ -28,6 +28,7 @@ class Blocked:
 
     def write(self, placement: Placement, out: Mapping[str, Destination]) -> None:
         """As `Kernel.write`."""
+        check_destinations(placement, out)
         channels = [channel for channel in placement.canonical.channels if channel.name in out]
         tables = turns(placement) if any(channel.rotates for channel in channels) else []
         for channel in channels:

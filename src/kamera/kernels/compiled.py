@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from kamera.channels import Channel
 from kamera.kernels import loops
-from kamera.kernels.contract import Destination, Pages, Placement
+from kamera.kernels.contract import Destination, Pages, Placement, check_destinations
 from kamera.kernels.plan import Field, Kind, Row, panels
 from kamera.kernels.tables import Turn, specs_of, turns
 from kamera.kernels.vector_code import HAS_DOT, HAS_HALF, WIDTH, stream_bytes
@@ -49,6 +49,7 @@ class Compiled:
 
     def write(self, placement: Placement, out: Mapping[str, Destination]) -> None:
         """As `Kernel.write`."""
+        check_destinations(placement, out)
         if not placement.num_tokens:
             return
         channels = [channel for channel in placement.canonical.channels if channel.name in out]
@@ -89,7 +90,14 @@ def _run(calls: list[tuple[Any, ...]], num_tokens: int, num_threads: int) -> Non
     share = -(-share // loops.TOKENS) * loops.TOKENS
     spans = [(t, min(t + share, num_tokens)) for t in range(0, num_tokens, share)]
     futures = [_workers(os.getpid()).submit(_one, calls, span) for span in spans[1:]]
-    _one(calls, spans[0])
+    try:
+        _one(calls, spans[0])
+        wait(futures)
+    except (
+        BaseException
+    ):  # an interrupt: the others still read and write what the caller lets go of
+        wait(futures)
+        raise
     for future in futures:
         future.result()
 

@@ -42,7 +42,7 @@ class FlatFactors:
 
     @classmethod
     def of(cls, factors: AnyFactors) -> FlatFactors:
-        """From a channel's factors; quantised ones become float32, others are copied only if they must."""
+        """From a channel's factors; quantised ones become bf16, others are copied only if they must."""
         flat = factors.flat()
         return cls(flat.u_flat, flat.vt_flat, flat.ranks)
 
@@ -129,9 +129,52 @@ class Pages:
         """The cache dtype."""
         return self.layers[0].dtype
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """[L, T, H, D] of what goes in here."""
+        return (len(self.layers), self.slots.numel(), *self.layers[0].shape[2:])
+
+    def check(self, name: str) -> None:
+        """Raise `ConfigError` for layers that aren't alike, or, on the CPU, a slot that they don't have."""
+        first = self.layers[0]
+        alike = (first.shape, first.stride(), first.dtype)
+        if any((layer.shape, layer.stride(), layer.dtype) != alike for layer in self.layers):
+            raise ConfigError(
+                f"Invalid pages of {name}: expected layers of one shape, strides and dtype"
+            )
+        if self.slots.device.type != "cpu" or not self.slots.numel():
+            return
+        count, (low, high) = first.shape[0] * first.shape[1], self.slots.aminmax()
+        if int(low) < 0 or int(high) >= count:
+            raise ConfigError(
+                f"Invalid slots of {name}: expected 0 to {count - 1}, got {int(low)} to {int(high)}"
+            )
+
 
 Destination: TypeAlias = LayerStack | Pages
 """Where a channel is written: [L, T − skip, H, D] of any strides, or pages of a pool."""
+
+
+def check_destinations(placement: Placement, out: Mapping[str, Destination]) -> None:
+    """What a kernel writes must fit: one that computes addresses by itself would write over other memory.
+
+    Slots are looked at where that needs no wait for a device.
+
+    Raises:
+        ConfigError: a destination of another shape than the chunk, layers of pages that aren't alike, or a
+            slot outside them.
+    """
+    for name, destination in out.items():
+        layers, _, heads, dim = placement.canonical.tensors[name].shape
+        wanted = (layers, placement.num_tokens, heads, dim)
+        got: tuple[int, ...] = tuple(destination.shape)
+        if got != wanted:
+            raise ConfigError(
+                f"Invalid destination of {name}: expected {list(wanted)} (layers, tokens, heads, dims), got "
+                f"{list(got)}"
+            )
+        if isinstance(destination, Pages):
+            destination.check(name)
 
 
 @runtime_checkable
@@ -153,7 +196,8 @@ class Kernel(Protocol):
         """Compute and write. On an accelerator it is queued on the current stream.
 
         Raises:
-            ConfigError: positions or a head size that don't fit the rope.
+            ConfigError: positions or a head size that don't fit the rope; on the CPU also a destination that
+                doesn't fit the chunk, and a slot outside the pool.
             UnsupportedRopeError: a position beyond the reach of the rope's frequencies.
         """
         ...

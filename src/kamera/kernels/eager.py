@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from kamera.channels import ChunkKV
-from kamera.kernels.contract import Destination, Pages, Placement
+from kamera.kernels.contract import Destination, Pages, Placement, check_destinations
 from kamera.patch import apply
 
 
@@ -23,6 +23,7 @@ class Eager:
 
     def write(self, placement: Placement, out: Mapping[str, Destination]) -> None:
         """As `Kernel.write`."""
+        check_destinations(placement, out)
         by_dtype: dict[torch.dtype, ChunkKV] = {}
         for name, destination in out.items():
             dtype = destination.dtype

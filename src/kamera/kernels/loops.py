@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, no_type_check
+from typing import no_type_check
 
 import numpy as np
 from numba import njit
 
 from kamera.kernels import plan
 from kamera.kernels import vector_code as vc
+from kamera.kernels.kept import kept
 from kamera.kernels.plan import Field, Kind
 from kamera.kernels.vector_code import (
     copy_one,
@@ -298,14 +299,6 @@ def careful(
                 a, c = a * x - c * y, c * x + a * y
             store_one(out_tag, to_first, a)
             store_one(out_tag, to_second, c)
-
-
-def kept(function: Any) -> Any:
-    """Numba's dispatcher of a function, kept on disk where there is a folder that can be written."""
-    try:
-        return njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # none: each process compiles for itself
-        return njit(nogil=True)(function)
 
 
 # Not kept by themselves: what they compile to is part of what `write` compiles to.
