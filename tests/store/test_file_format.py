@@ -144,6 +144,20 @@ def test_the_same_entry_has_the_same_bytes_in_any_order_of_its_dicts() -> None:
     assert b"".join(encode_entry(backwards)) == FILE
 
 
+def test_an_entry_of_empty_tensors_alone_comes_back() -> None:
+    # Such is a patch whose budget has room for no direction at all.
+    tensors = {
+        "k.u": torch.empty(0, dtype=torch.int8),
+        "k.scale": torch.empty(0),
+        "v": torch.empty(2, 0, 3),
+    }
+    entry = Entry(EntryKey("patch", "b" * 64), "a" * 64, None, tensors, {})
+    back = read(b"".join(encode_entry(entry)))
+    assert {name: (t.dtype, t.shape) for name, t in back.tensors.items()} == {
+        name: (t.dtype, t.shape) for name, t in tensors.items()
+    }
+
+
 def test_the_safetensors_package_reads_our_files(tmp_path: Path) -> None:
     path = tmp_path / "entry.safetensors"
     path.write_bytes(FILE)

@@ -183,7 +183,8 @@ def read_entry(read_at: ReadAt, header: Header) -> Entry:
         raise EntryFormatError(MissReason.TRUNCATED, str(error)) from None
     if digester.hexdigest() != header.payload_digest:
         raise EntryFormatError(MissReason.CORRUPT, f"payload doesn't match its {digest_field}")
-    buffer = torch.from_numpy(raw)
+    # torch can't look at an empty array of numpy's as wider elements.
+    buffer = torch.from_numpy(raw) if raw.size else torch.empty(0, dtype=torch.uint8)
     tensors = {
         spec.name: buffer[spec.start : spec.end].view(spec.dtype).reshape(spec.shape)
         for spec in header.specs
