@@ -1,6 +1,7 @@
 """Which kernel a process uses, and what it gives in place of `kamera.patch.apply`."""
 
 import importlib
+import os
 import subprocess
 import sys
 
@@ -55,6 +56,30 @@ def test_one_that_is_not_installed_is_refused_by_name_and_never_chosen(chosen, n
         kernels.select()
     chosen.delenv(module.VARIABLE)
     assert kernels.select().name == "blocked"
+
+
+def test_one_that_cannot_be_loaded_is_refused_by_name_and_never_chosen(chosen, caplog):
+    pytest.importorskip("numba", reason="needs the extra fast")
+    chosen.setitem(sys.modules, "kamera.kernels.compiled", None)  # as a numpy that numba refuses
+    chosen.setattr(module, "_best", lambda: "numba")
+    assert kernels.select().name == "blocked"
+    assert "Kernel 'numba' can't be loaded" in caplog.text
+    module.select.cache_clear()
+    chosen.setenv(module.VARIABLE, "numba")
+    with pytest.raises(ConfigError, match=r"Kernel 'numba' can't be loaded.*KAMERA_KERNEL=blocked"):
+        kernels.select()
+
+
+@pytest.mark.parametrize(("off", "name"), [("1", "blocked"), ("0", "numba")])
+def test_a_numba_that_does_not_compile_is_not_chosen(off, name):
+    pytest.importorskip("numba", reason="needs the extra fast")
+    code = "import kamera.kernels as k; print(k.select().name)"
+    env = {**os.environ, "NUMBA_DISABLE_JIT": off, "CUDA_VISIBLE_DEVICES": ""}
+    env.pop("KAMERA_KERNEL", None)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == name
 
 
 @pytest.mark.parametrize("rank", [0, 5])

@@ -6,9 +6,12 @@ import contextlib
 import logging
 from typing import Any
 
-from numba import njit
+from numba import config, njit
 
 logger = logging.getLogger("kamera.kernels")
+
+if config.DISABLE_JIT:
+    raise ImportError("Numba doesn't compile: NUMBA_DISABLE_JIT is set")
 
 
 def kept(function: Any) -> Any:

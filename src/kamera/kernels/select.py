@@ -36,20 +36,27 @@ def select() -> Kernel:
     """The kernel of this process; the first call decides.
 
     `triton` where there is an accelerator and Triton, else `numba` where it is installed (the extra `fast`),
-    else `blocked`. What a kernel doesn't take (another device, float64) `eager` does: see `place`.
+    else `blocked`. One that can't be loaded is logged, and `blocked` takes its place. What a kernel doesn't
+    take (another device, float64) `eager` does: see `place`.
 
     Raises:
-        ConfigError: KAMERA_KERNEL names none, or one that isn't installed.
+        ConfigError: KAMERA_KERNEL names none, or one that isn't installed or can't be loaded.
     """
     name = os.environ.get(VARIABLE, "").strip().lower()
-    return kernel(name or _best())
+    if name:
+        return kernel(name)
+    try:
+        return kernel(_best())
+    except ConfigError as error:
+        logger.warning("%s. KV is placed by 'blocked', which is slower.", error)
+        return Blocked()
 
 
 def kernel(name: str) -> Kernel:
     """A kernel by its name.
 
     Raises:
-        ConfigError: an unknown name, or a package that isn't installed.
+        ConfigError: an unknown name, or a package that isn't installed or can't be loaded.
     """
     if name == "eager":
         return Eager()
@@ -62,6 +69,15 @@ def kernel(name: str) -> Kernel:
             f"Kernel {name!r} needs the package {name}, which isn't installed: {_SOURCES[name]}, or set "
             f"{VARIABLE}=blocked"
         )
+    try:
+        return _loaded(name)
+    except ImportError as error:
+        raise ConfigError(
+            f"Kernel {name!r} can't be loaded: {error}. Set {VARIABLE}=blocked to do without"
+        ) from error
+
+
+def _loaded(name: str) -> Kernel:
     if name == "numba":
         from kamera.kernels.compiled import Compiled
 
