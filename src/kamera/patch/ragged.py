@@ -101,10 +101,10 @@ class RaggedFactors:
 
         With None, quantised ones become bf16 and others keep their dtype, and their storage.
 
-        The value of a quantised factor is a bf16 number, whatever `dtype` it is asked for in: vt's are exact
-        there (int8 and e4m3 have fewer bits), u's times their scale are rounded once, by at most 2^-8 of each,
-        which is about int8's own half step at the largest and less below. So every path adds the same patch,
-        and the one for bf16 factors, the fastest, is open to it.
+        The value of a quantised factor is a bf16 number, whatever `dtype` it is asked for in: vt's are
+        exact there (int8 and e4m3 have fewer bits), u's times their scale are rounded once, by at most
+        2^-8 of each, which is about int8's own half step at the largest and less below. So every path
+        adds the same patch, and the one for bf16 factors, the fastest, is open to it.
         """
         if self.scales is None:
             return self if dtype is None else self.to(dtype)
