@@ -218,6 +218,13 @@ def test_it_says_that_the_kernel_was_named(tmp_path: Path, monkeypatch: pytest.M
     )
 
 
+def test_a_name_that_is_no_kernel_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAMERA_KERNEL", "warp")
+    text = " ".join(doctor(QWEN, tmp_path).stdout.split())
+    assert "KAMERA_KERNEL='warp' is no kernel; expected one of eager, blocked" in text
+    assert "warp on the CPU" not in text
+
+
 def test_it_loads_no_torch(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(QWEN), encoding="utf-8")
     code = (

@@ -155,6 +155,7 @@ def test_words_that_are_not_known_are_refused(text):
     "bounds",
     [
         {"rank": 0},
+        {"least": 8},
         {"share": 0.0},
         {"share": 1.5},
         {"energy": -1.0},

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 
 VARIABLE = "KAMERA_KERNEL"
+_NAMES = ("eager", "blocked", "numba", "triton")
 _NOTES = {
     "triton": "tested in Triton's interpreter, not run on a GPU",
     "blocked": "numba, of the extra fast, is faster",
@@ -35,6 +36,9 @@ class Kernels:
         return asdict(self)
 
     def __str__(self) -> str:
+        if self.forced and self.forced not in _NAMES:
+            known = ", ".join(_NAMES)
+            return f"nothing: {VARIABLE}={self.forced!r:.40} is no kernel; expected one of {known}"
         notes = {**_NOTES, self.cpu: f"by {VARIABLE}"} if self.forced else _NOTES
         places = {"the CPU": self.cpu, "a GPU": self.gpu}
         return ", ".join(

@@ -1,6 +1,8 @@
 """`kamera lab`: what the paper measures, on any supported model."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -237,7 +239,7 @@ class Plan:
         folders = self.folders()
         text = checkpoint(self.text_model) if self.text_model else packaged_text_model()
         num_jobs = min(self.jobs or os.cpu_count() or 1, len(folders))
-        with (bars if num_jobs > 1 else bar)() as progress:
+        with _kept(report), (bars if num_jobs > 1 else bar)() as progress:
             return run_lab(
                 names or list(RUNS),
                 folders,
@@ -278,6 +280,20 @@ def _pair(option: str) -> tuple[str, str]:
     if not equals:
         raise ConfigError(f"Invalid --set: expected NAME=VALUE, got {option!r}")
     return key, value
+
+
+@contextmanager
+def _kept(report: Path) -> Iterator[None]:
+    """Say what an interrupted run leaves: sections are saved as they grow."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if report.exists():
+            typer.echo(
+                f"Interrupted. What was measured is in {report}; its page: kamera lab report {report}",
+                err=True,
+            )
+        raise
 
 
 def _json(out: Path) -> Path:

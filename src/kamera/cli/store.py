@@ -119,7 +119,7 @@ def gc(
         typer.echo(json.dumps(report))
     else:
         typer.echo(
-            f"{report['evicted']:,} entries left, {report['bytes_freed']:,} bytes were freed; "
+            f"{report['evicted']:,} entries removed, {report['bytes_freed']:,} bytes freed; "
             f"{after.num_entries:,} entries of {after.num_bytes:,} bytes stay"
         )
         if empty_quarantine:

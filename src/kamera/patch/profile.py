@@ -73,6 +73,11 @@ class PatchProfile:
                 raise ConfigError(
                     f"Invalid {name} of a patch: expected above 0 and at most 1, got {value}"
                 )
+        if self.least is not None and self.share is None:
+            raise ConfigError(
+                f"Invalid least {self.least} of a patch: it is a floor under bytes X%, and there is none; "
+                f"expected e.g. 'bytes 6%, least {self.least}', or 'rank {self.least}'"
+            )
         if self.factors not in FACTORS:
             raise ConfigError(
                 f"Invalid factors: expected one of {', '.join(FACTORS)}, got {self.factors!r:.80}"

@@ -10,6 +10,7 @@ from lab_doubles import one_run
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from kamera import packaged_model
 from kamera.cli.app import app
 from kamera.lab.reproductions.names import reproduction_names
 from kamera.lab.reproductions.registry import REPRODUCTIONS
@@ -98,6 +99,7 @@ def test_the_dtype_reaches_the_model() -> None:
         (("table6", "--model", "nowhere"), "No checkpoint at nowhere"),
         (("all", "--model", "nowhere"), "No checkpoint at nowhere"),
         (("table6", "--model", "nano-gqa", "--dtype", "int3"), "int3"),
+        (("table6", "--model", "nano-gqa", "--dtype", "int8"), "No dtype 'int8'"),
         (("table6", "--model", "nano-gqa", "--text-model", "no"), "No checkpoint at no"),
         (("fig3", "--model", "nano-gqa"), "out of <luck>"),
         (("table6", "--items", "0"), "greater than or equal to 1"),
@@ -128,11 +130,31 @@ def test_a_language_model_is_refused_where_pictures_are_asked(tmp_path: Path) ->
 
     folder = tmp_path / "text"
     config = LlamaConfig(
-        vocab_size=64, hidden_size=32, intermediate_size=32, num_hidden_layers=2,
+        vocab_size=512, hidden_size=32, intermediate_size=32, num_hidden_layers=2,
         num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=512,
     )  # fmt: skip
     LlamaForCausalLM(config).save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        (folder / name).write_bytes(
+            (packaged_model() / name).read_bytes()
+        )  # else refused for these
     done = invoke("probes", "--model", folder, "--items", 1, "--out", tmp_path / "lab")
     assert done.exit_code == 2
     assert "Traceback" not in done.stderr
+    assert "a model that takes image" in " ".join(done.stderr.split())
     assert not (tmp_path / "lab.json").exists()
+
+
+def test_an_interrupted_run_says_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_lab(names: object, folders: object, settings: object, **options: object) -> None:
+        (tmp_path / "lab.json").write_text("{}")  # what was measured before
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kamera.lab.runs.lab.run_lab", run_lab)
+    done = invoke(
+        "all", "--model", "nano-gqa", "--text-model", "nano-gqa", "--out", tmp_path / "lab"
+    )
+    assert done.exit_code == 130
+    assert f"kamera lab report {tmp_path}/lab.json" in done.stderr

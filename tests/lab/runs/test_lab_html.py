@@ -47,6 +47,17 @@ def test_the_page_needs_nothing_else() -> None:
     assert {str(reference)[1:] for reference in references} <= ids
 
 
+def test_it_says_first_of_how_many_items_and_what_was_not_run() -> None:
+    page = page_of({"one": section()}, RUNS | {"two": one_run("two")})
+    first = page[: page.index("<h2")]
+    assert "<b>4 items</b>" in first
+    assert (
+        "&ldquo;above 0.40&rdquo;" in first
+    )  # 0.025 ** (1 / 4): a share's exact interval, all 4 alike
+    assert "Not in this report: two." in first
+    assert "Not in this report" not in page_of({"one": section()}, RUNS)
+
+
 def test_every_claim_has_its_figure_its_interval_and_its_verdict_in_words() -> None:
     page = page_of({"one": section()}, RUNS)
     assert '<td class="figure good">0.950 [0.900, 1.000]<span class="word">holds</span>' in page

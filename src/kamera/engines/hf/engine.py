@@ -197,6 +197,7 @@ class HFEngine:
             raise ConfigError(
                 f"{self.family.model_type} takes no {kind}: expected "
                 f"{' or '.join(m.kind for m in self.family.modalities) or 'text: engine.text_chunk(...)'}"
+                f", or a model that takes {kind}"
             )
         processor = self.processors.get(kind)
         if processor is None:

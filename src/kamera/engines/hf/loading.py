@@ -62,7 +62,8 @@ def load(folder: str | Path, *, dtype: str, device: str) -> Checkpoint:
             f"No checkpoint in {path}: expected a folder with config.json, weights, tokenizer and "
             "image processor files"
         )
-    if dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
+    named = getattr(torch, dtype, None)
+    if dtype != "auto" and not (isinstance(named, torch.dtype) and named.is_floating_point):
         raise ConfigError(f"No dtype {dtype!r}: expected 'auto', 'float32' or 'bfloat16'")
     family = family_of(read_config(path))
     _check_readable(path)

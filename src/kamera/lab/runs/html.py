@@ -76,8 +76,10 @@ def page_of(report: Mapping[str, Any], runs: Mapping[str, Reproduction]) -> str:
         runs: by section; of the other sections benchmarks alone are shown.
     """
     known = {name: runs[name] for name in runs if name in report}
+    absent = [name for name in runs if name not in report]
     judged = {name: judge(one, report[name]) for name, one in known.items()}
     parts = [_index(known, judged, report)]
+    parts += [f"<p>Not in this report: {_text(', '.join(absent))}.</p>"] if absent else []
     parts += [_section(one, report[name], judged[name]) for name, one in known.items()]
     parts += [_benchmark(name, report[name]) for name in report if name.startswith(PREFIX)]
     return (
@@ -110,8 +112,25 @@ def _index(
         "<p>Claims of the paper beside our figures. A row is decided by its rule on our figure; in brackets: "
         "bootstrap 95&nbsp;% intervals over items. What is only <i>shown</i> has no rule.</p>\n"
         f"<p>A claim on a model counts as one: <b>{summary}</b>.</p>\n"
+        f"{_extent(runs, report)}"
         f"<table><thead><tr><th>run</th><th></th>{heading}</tr></thead>\n"
         f"<tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _extent(runs: Mapping[str, Reproduction], report: Mapping[str, Any]) -> str:
+    """On what, of how many items: what a figure is worth, told before the figures."""
+    sections = [report[name] for name in runs]
+    if not sections:
+        return ""
+    models = ", ".join(dict.fromkeys(name for section in sections for name in section["models"]))
+    numbers = sorted({int(section["n"]) for section in sections})
+    items = " or ".join(map(str, numbers))
+    least = max(numbers[0], 1)
+    return (
+        f"<p>On <b>{_text(models)}</b>, <b>{items} items</b> of a task; some runs take a half or a quarter "
+        "of them. Where all items agree, the bootstrap's interval has no width: [1.000, 1.000] of "
+        f"{least} items says no more than &ldquo;above {0.025 ** (1 / least):.2f}&rdquo;.</p>\n"
     )
 
 
