@@ -65,6 +65,35 @@ def test_the_room_grows_without_losing_what_stands(
     assert ask(session).logits.equal(ask(wanted).logits)
 
 
+def test_an_interrupt_while_the_room_grows_loses_nothing(
+    open_session: Any, picture: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kamera.session.canvas.SPARE_TOKENS", 0)
+    session = open_session()
+    admit_all(session, picture, "abc")
+    before, answer = session.placed(), ask(session)
+    plain = torch.Tensor.copy_
+
+    def interrupted(self: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+        raise KeyboardInterrupt
+
+    def room(*args: Any) -> Any:
+        made = type(session.engine).room(session.engine, *args)
+        for tensor in made.tensors.values():
+            tensor.fill_(torch.nan)
+        torch.Tensor.copy_ = interrupted  # type: ignore[method-assign, assignment]
+        return made
+
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.Tensor, "copy_", plain)  # put back
+        patched.setattr(session.engine, "room", room)
+        with pytest.raises(KeyboardInterrupt):
+            session.ask("a longer question than before, for which there is no room yet")
+    for one, other in zip(before, session.placed(), strict=True):
+        assert all(one.tensors[name].equal(other.tensors[name]) for name in ("k", "v"))
+    assert ask(session).logits.equal(answer.logits)
+
+
 def test_an_answer_leaves_the_window_as_it_was(open_session: Any, picture: Any) -> None:
     session = open_session()
     admit_all(session, picture, "ab")

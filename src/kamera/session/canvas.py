@@ -85,8 +85,9 @@ class Canvas:
         """Room for `num_tokens`; what stands moves along."""
         if self._room is not None and self._room.num_tokens >= num_tokens:
             return
-        old, standing = self._room, self._end(len(self._standing))
-        self._room = self.engine.room(like, num_tokens + SPARE_TOKENS)
-        if old is not None:
-            for name, tensor in self._room.tensors.items():
-                tensor[:, :standing].copy_(old.tensors[name][:, :standing])
+        larger = self.engine.room(like, num_tokens + SPARE_TOKENS)
+        if self._room is not None:
+            end = self._end(len(self._standing))
+            for name, tensor in larger.tensors.items():
+                tensor[:, :end].copy_(self._room.tensors[name][:, :end])
+        self._room = larger  # last: an interrupt leaves what stands where it is
