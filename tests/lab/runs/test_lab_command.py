@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from kamera import packaged_model
 from kamera.cli.app import app
+from kamera.errors import ConfigError
 from kamera.lab.reproductions.names import reproduction_names
 from kamera.lab.reproductions.registry import REPRODUCTIONS
 from kamera.lab.runs import catalog, worker
@@ -143,6 +144,21 @@ def test_a_language_model_is_refused_where_pictures_are_asked(tmp_path: Path) ->
     assert "Traceback" not in done.stderr
     assert "a model that takes image" in " ".join(done.stderr.split())
     assert not (tmp_path / "lab.json").exists()
+
+
+@pytest.mark.parametrize(("name", "written"), [("fig5", False), ("fig10", True), ("all", True)])
+def test_the_packaged_text_model_is_written_for_the_run_that_asks_it_alone(
+    name: str, written: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("kamera.lab.runs.worker.packaged_text_model", lambda: asked.append(name))
+
+    def run_lab(*args: object, **options: object) -> None:
+        raise ConfigError("enough")
+
+    monkeypatch.setattr("kamera.lab.runs.lab.run_lab", run_lab)
+    assert invoke(name, "--model", "nano-gqa", "--out", tmp_path / "lab").exit_code == 2
+    assert bool(asked) is written
 
 
 def test_an_interrupted_run_says_what_is_kept(
