@@ -25,6 +25,10 @@ from kamera.rope import RopeSpec
 
 NUM_TOKENS = 1024
 RANKS = (0, 4, 8, 16, 32, 64)
+WHY = (
+    "limit: the product alone at torch's best matrix product; turning a key costs more than a copy"
+)
+SECOND = "; a second thread is asleep when it is asked for, torch's own spin (docs/lab-log.md)"
 COPIES = 3
 """Chunks that are taken in turns, so that none is in the cache when its turn comes."""
 
@@ -190,7 +194,7 @@ def _aims(geometry: Geometry, threads: int, ratios: dict[str, float], rows: list
             continue
         text = f"{geometry.name}, {threads} threads, rank {rank}: bf16 apply over copy"
         limit = max(1.0, one["product_s"] / one["ceiling_s"])
-        why = "the rank-m product alone, at torch's best matrix product, takes `limit` copies"
+        why = WHY if threads == 1 else WHY + SECOND
         made.append(aim(text, ratios[name], at_most=bound, limit=limit, why=why))
     return made
 
