@@ -10,6 +10,7 @@ import torch
 from session_reference import admit_all, ask, costs, error, points, shown
 
 from kamera.engines.hf import HFEngine
+from kamera.errors import ConfigError
 from kamera.planner import OperatingPoint
 from kamera.session import Answer, Session
 from kamera.store import DiskStore, Entry, Hit, MemoryStore, MissReason, Store, open_store
@@ -246,3 +247,22 @@ def test_misses_name_their_reason(open_session: Any, picture: Any) -> None:
         for reason in MissReason
     }
     assert session.library.misses["canonical.unknown"] >= 1
+
+
+def test_a_closed_session_says_so(open_session: Any, picture: Any) -> None:
+    session = open_session()
+    admit_all(session, picture, WINDOW)
+    session.close()
+    verbs = (
+        lambda: ask(session),
+        lambda: session.admit(shown(picture, "d"), name="d"),
+        session.slide,
+        lambda: session.reorder(["c", "b", "a"]),
+        lambda: show(session, picture),
+        session.form_pending,
+        session.prepare_reorders,
+    )
+    for verb in verbs:
+        with pytest.raises(ConfigError, match="session is closed"):
+            verb()
+    session.close()

@@ -72,6 +72,7 @@ class Session:
         )
         self._residents: dict[str, Resident] = {}
         self._last: Outcome | None = None
+        self._is_closed = False
         if engine.device.type == "cpu":
             kernels.warm_up(getattr(torch, engine.model_key.dtype))
 
@@ -101,7 +102,8 @@ class Session:
         return cls(engine, open_store(store), chosen)
 
     def close(self) -> None:
-        """Form what is pending, then close the store. What it holds on disk stays."""
+        """Form what is pending, then close the store. What it holds on disk stays. No verb works after it."""
+        self._is_closed = True
         try:
             self._pending.run()
         finally:
@@ -192,6 +194,7 @@ class Session:
 
         Gives how many were formed. What is left is formed when a window needs it, or at `close`.
         """
+        self._check_open()
         return self._pending.run(count)
 
     def prepare_reorders(self) -> int:
@@ -199,6 +202,7 @@ class Session:
 
         Returns the number of orderings that were prefilled for it: 0 when the store has every patch.
         """
+        self._check_open()
         self._pending.run()
         chunks = [self._chunks[slot.chunk] for slot in self.window.slots]
         return self._former.learn_orbits(self._prefix, chunks, self.settings.max_orderings)
@@ -258,6 +262,7 @@ class Session:
 
     def _carry_out(self, verb: str, window: Window) -> Outcome:
         """Serve every chunk of `window` from the front; the session changes only when all are."""
+        self._check_open()
         if self._last is not None and window == self.window:
             return self._last.unchanged(verb)
         clock = time.perf_counter()
@@ -272,6 +277,12 @@ class Session:
         self._last, self.window, self._residents = outcome, window, carried.residents
         self._forget()
         return outcome
+
+    def _check_open(self) -> None:
+        if self._is_closed:  # it would answer, and keep nothing of it
+            raise ConfigError(
+                "The session is closed: open another, over the same store if it has one"
+            )
 
     def _forget(self) -> None:
         """Let go of the chunks, and their pixels, that no verb can bring back."""
