@@ -229,7 +229,7 @@ def test_an_engine_that_cannot_work_inside_a_window_is_refused(engine: HFEngine)
         def __init__(self) -> None:
             for name in ("model_key", "spec", "device", "num_vision_runs"):
                 setattr(self, name, getattr(engine, name))
-            for name in ("prompt", "frame", "image_chunk", "see", "prefill", "generate"):
+            for name in ("prompt", "frame", "image_chunk", "see", "prefill", "generate", "room"):
                 setattr(self, name, getattr(engine, name))
 
     with pytest.raises(ConfigError, match="Closed can't recompute"):
