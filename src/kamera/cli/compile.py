@@ -8,6 +8,7 @@ from rich.console import Console
 
 from kamera.cli.failing import clear_errors
 from kamera.cli.model import model_name
+from kamera.cli.patch import PatchWords, Rank
 from kamera.cli.progress import bar
 from kamera.cli.serve import Engine
 
@@ -41,16 +42,8 @@ def compile_(
         ),
     ] = None,
     engine: Annotated[Engine, typer.Option(help="The engine that will serve.")] = Engine.VLLM,
-    rank: Annotated[
-        int | None,
-        typer.Option(min=1, help="One rank for all layers, in float32, in place of --patch."),
-    ] = None,
-    patch: Annotated[
-        str | None,
-        typer.Option(
-            help='What patches keep, in words: "bytes 6%, least 8, int8" (the default), "rank 16, bf16".'
-        ),
-    ] = None,
+    rank: Rank = None,
+    patch: PatchWords = None,
     tenant: Annotated[
         str | None, typer.Option(help="Whose data this is, as the server will be told.")
     ] = None,

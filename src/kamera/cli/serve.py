@@ -13,6 +13,7 @@ from rich.table import Table
 from kamera.cli.doctor import escape
 from kamera.cli.failing import clear_errors
 from kamera.cli.model import model_name
+from kamera.cli.patch import PatchWords, Rank
 from kamera.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,16 +51,8 @@ def serve(  # one parameter an option, as typer wants them
         Path | None,
         typer.Option(help="Folder of the store; one that ends with the server if not given."),
     ] = None,
-    rank: Annotated[
-        int | None,
-        typer.Option(min=1, help="One rank for all layers, in float32, in place of --patch."),
-    ] = None,
-    patch: Annotated[
-        str | None,
-        typer.Option(
-            help='What patches keep, in words: "bytes 6%, least 8, int8" (the default), "rank 16, bf16".'
-        ),
-    ] = None,
+    rank: Rank = None,
+    patch: PatchWords = None,
     fill: Annotated[
         Fill, typer.Option(help="When missing canonicals are made by requests of the server's own.")
     ] = Fill.IDLE,

@@ -3,33 +3,24 @@
 from typing import Any
 
 import pytest
+from reproduced_section import check_charts, check_claims, section_of
 
-import kamera
 from kamera.lab.reproductions.registry import REPRODUCTIONS
-from kamera.lab.reproductions.run import run_reproductions
 
 NAME = "table6"
 
 
 @pytest.fixture(scope="module")
 def section() -> dict[str, Any]:
-    one = REPRODUCTIONS[NAME]
-    return run_reproductions([one], [kamera.packaged_model()], 2, command="kamera lab {name}")[NAME]
+    return section_of(NAME)
 
 
 def test_every_claim_has_its_figure(section: dict[str, Any]) -> None:
-    assert section["command"] == "kamera lab table6"
-    figures = section["models"]["nano-gqa"]["figures"]
-    for claim in REPRODUCTIONS[NAME].claims:
-        assert claim.key in figures
-        assert claim.verdict(figures) != "not measured"
+    check_claims(NAME, section)
 
 
 def test_charts_are_drawn_from_the_section(section: dict[str, Any]) -> None:
+    check_charts(NAME, section)
     (chart,) = REPRODUCTIONS[NAME].charts(section["models"])
-    assert [series.name for series in chart.series] == [
-        "patch",
-        "quest oracle",
-        "oracle top",
-        "epic",
-    ]
+    names = [series.name for series in chart.series]
+    assert names == ["patch", "quest oracle", "oracle top", "epic"]

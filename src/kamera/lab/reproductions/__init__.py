@@ -9,5 +9,4 @@ reuse_gate     how often a gate by divergence is wrong
 chart          what is drawn
 subject        one model under measurement; what several take from it is measured once
 registry       all of them
-run            models and reproductions -> sections of the report
 """

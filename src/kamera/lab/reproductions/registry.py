@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kamera.errors import ConfigError
 from kamera.lab.reproductions import (
     appendix_d,
     fig3,
@@ -50,16 +49,3 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         appendix_d,
     )
 }
-
-
-def reproduction(name: str) -> Reproduction:
-    """By its name.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    if name not in REPRODUCTIONS:
-        raise ConfigError(
-            f"Invalid reproduction {name!r}: expected one of {', '.join(REPRODUCTIONS)}"
-        )
-    return REPRODUCTIONS[name]

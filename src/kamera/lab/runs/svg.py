@@ -67,16 +67,6 @@ def draw_svg(charts: Sequence[Chart]) -> str:
     return svg.replace(">", f">\n<!-- drawn from {digest} -->", 1)
 
 
-def draw_png(charts: Sequence[Chart]) -> bytes:
-    """The same as pixels."""
-    from matplotlib import rc_context
-
-    with rc_context(_STYLE):
-        found = io.BytesIO()
-        figure_of(charts).savefig(found, format="png", dpi=110)
-    return found.getvalue()
-
-
 def figure_of(charts: Sequence[Chart]) -> Any:
     """Matplotlib's figure, of no window and no global state."""
     from matplotlib.figure import Figure
