@@ -1,7 +1,10 @@
 """Profiles: the bounds that they promise, their words, and what they leave as it was."""
 
+import jaxtyping
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from test_fit import relative_error, steep_delta
 
 from kamera.errors import ConfigError
@@ -135,12 +138,19 @@ def test_a_deficit_of_nothing_costs_nothing():
             PatchProfile(share=0.06, least=4, factors="int8"),
             "bytes 6%, least 4, int8",
         ),
+        ("bytes 0.0000001%", PatchProfile(share=1e-9), "bytes 0.0000001%, float32"),
     ],
 )
 def test_words(text, profile, written):
     assert PatchProfile.parse(text) == profile
     assert str(profile) == written
     assert PatchProfile.parse(written) == profile
+
+
+@given(st.floats(0.0, 1.0, exclude_min=True))
+def test_the_words_of_any_share_give_the_same_share_back(share):
+    profile = PatchProfile(share=share, energy=share, depth=share)
+    assert PatchProfile.parse(str(profile)) == profile
 
 
 @pytest.mark.parametrize(
@@ -161,8 +171,34 @@ def test_words_that_are_not_known_are_refused(text):
         {"energy": -1.0},
         {"depth": 0.0},
         {"factors": "x"},
+        {"share": float("nan")},
     ],
 )
 def test_bounds_that_can_not_be_are_refused(bounds):
     with pytest.raises(ConfigError, match="Invalid"):
+        PatchProfile(**bounds)
+
+
+@pytest.fixture
+def unchecked():
+    """Annotations are checked while tests run, not when users do."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"share": "6"},
+        {"share": True},
+        {"depth": None},
+        {"rank": 2.5},
+        {"least": "4", "share": 0.06},
+        {"factors": ["int8"]},
+    ],
+)
+def test_bounds_of_another_type_are_refused(bounds):
+    with pytest.raises(ConfigError, match=f"Invalid {next(iter(bounds))}.*expected"):
         PatchProfile(**bounds)

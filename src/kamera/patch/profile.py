@@ -6,6 +6,8 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,6 +35,21 @@ FORMS = "rank N, bytes X%, least N, energy X%, deep X%, float32, bf16, fp8, int8
 WORD = re.compile(
     r"(rank|least) (\d+)|(bytes|energy|deep) (\d+(?:\.\d+)?)%|(float32|bf16|fp8|int8)"
 )
+
+
+def _check_count(name: str, value: Any) -> None:
+    if value is not None and (type(value) is not int or value < 1):
+        raise ConfigError(
+            f"Invalid {name}: expected a whole number of at least 1, got {value!r:.80}"
+        )
+
+
+def _check_share(name: str, value: Any) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0.0 < value <= 1.0:
+        raise ConfigError(
+            f"Invalid {name} of a patch: expected a number above 0 and at most 1, got {value!r:.80}"
+        )
 
 
 @dataclass(frozen=True)
@@ -65,20 +82,17 @@ class PatchProfile:
 
     def __post_init__(self) -> None:
         for name in ("rank", "least"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ConfigError(f"Invalid {name}: expected at least 1, got {value}")
-        for name in ("share", "energy", "depth"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 < value <= 1.0:
-                raise ConfigError(
-                    f"Invalid {name} of a patch: expected above 0 and at most 1, got {value}"
-                )
+            _check_count(name, getattr(self, name))
+        for name in ("share", "energy"):
+            if getattr(self, name) is not None:
+                _check_share(name, getattr(self, name))
+        _check_share("depth", self.depth)
         if self.least is not None and self.share is None:
             raise ConfigError(
                 f"Invalid least {self.least} of a patch: it is a floor under bytes X%, and there is none; "
                 f"expected e.g. 'bytes 6%, least {self.least}', or 'rank {self.least}'"
             )
-        if self.factors not in FACTORS:
+        if not isinstance(self.factors, str) or self.factors not in FACTORS:
             raise ConfigError(
                 f"Invalid factors: expected one of {', '.join(FACTORS)}, got {self.factors!r:.80}"
             )
@@ -209,7 +223,8 @@ def profile_of(rank: int | None, patch: str | None) -> PatchProfile:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.12g}%"
+    """Every digit and no exponent, so that `parse` gives the same share back."""
+    return f"{Decimal(repr(float(share))).scaleb(2):f}%"
 
 
 def _meaning(match: re.Match[str]) -> tuple[str, int | float | str]:
@@ -219,7 +234,8 @@ def _meaning(match: re.Match[str]) -> tuple[str, int | float | str]:
         return bound, int(count)
     if factors:
         return "factors", factors
-    return {"bytes": "share", "energy": "energy", "deep": "depth"}[name], float(percent) / 100
+    field = {"bytes": "share", "energy": "energy", "deep": "depth"}[name]
+    return field, float(Decimal(percent).scaleb(-2))
 
 
 def _nonzero(ranks: tuple[int, ...], sigma: Tensor) -> list[int]:
