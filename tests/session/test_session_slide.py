@@ -53,6 +53,27 @@ def test_a_slide_down_to_one_is_exact(open_session: Any, picture: Any) -> None:
     assert error(session) <= EXACT
 
 
+def test_a_patch_that_keeps_nothing_is_called_blind(open_session: Any, picture: Any) -> None:
+    """So few bytes hold no direction: what is served is the canonical, moved."""
+    session = open_session(rank=None, patch="bytes 0.0001%")
+    admit_all(session, picture, "abc")
+    for outcome in (session.slide(2), session.ask(QUESTION)):
+        served = outcome["c"]
+        assert (served.patch_rank, served.patch_bytes, served.exact) == (0, 0, False)
+        assert "keeps nothing: as blind reuse" in served.reason
+        assert "keeps nothing" not in outcome["prefix"].reason
+    chunk = session._chunks[session.window.slots[0].chunk]
+    canonical = session.library.canonical(chunk)
+    moved = canonical.at(chunk.layout.at(served.start), session.engine.spec)
+    assert session.placed()[1].tensors["k"].equal(moved.tensors["k"])
+
+
+def test_a_patch_that_keeps_something_is_not_called_blind(open_session: Any, picture: Any) -> None:
+    session = open_session(rank=1)
+    admit_all(session, picture, "abc")
+    assert "keeps nothing" not in session.slide(2)["c"].reason
+
+
 def test_without_form_leading_the_new_head_survives_instead(
     open_session: Any, picture: Any
 ) -> None:

@@ -16,6 +16,9 @@ from kamera.session.pending import FormJob, Pending
 from kamera.session.resident import Cached, Patched, Resident, Source
 from kamera.store import Miss
 
+KEEPS_NOTHING = "the patch keeps nothing: as blind reuse"
+"""What is said of a chunk that a patch of rank 0 serves: it is the canonical, moved."""
+
 
 @dataclass
 class Carried:
@@ -145,6 +148,8 @@ class Carrier:
 def _with_patch(outcome: ChunkOutcome, source: Source) -> ChunkOutcome:
     if not isinstance(source, Patched) or source.patch is None:
         return outcome
+    if not source.patch.rank:  # no bound left room for one direction, or there was no deficit
+        return replace(outcome, reason=f"{outcome.reason}; {KEEPS_NOTHING}")
     return replace(outcome, patch_rank=source.patch.rank, patch_bytes=source.patch.num_bytes)
 
 
