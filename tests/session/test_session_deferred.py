@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from session_reference import EXACT, admit_all, ask, costs, error, kl, points, shown
 
+from kamera.errors import ConfigError
 from kamera.session import Outcome, Session
 from kamera.store import MemoryStore
 
@@ -45,6 +46,18 @@ def test_a_verb_runs_the_forwards_of_the_request_alone(
     assert len(forwards) == 4  # the prefix is its own canonical; "a" ran alone
     assert (session.form_pending(), session.num_pending) == (1, 0)
     assert session.form_pending() == 0
+
+
+@pytest.mark.parametrize("count", [-1, -3])
+def test_a_count_below_zero_is_refused_and_forms_nothing(
+    open_session: Any, picture: Any, count: int
+) -> None:
+    session = deferred(open_session)
+    admit_all(session, picture, "ab")
+    with pytest.raises(ConfigError, match=f"expected a whole number .* got {count}"):
+        session.form_pending(count)
+    assert session.num_pending == 3
+    assert session.form_pending(0) == 0
 
 
 def verbs(session: Session, picture: Any) -> list[Outcome]:

@@ -1,5 +1,9 @@
 """The window's verbs, and a machine that plays them in any order."""
 
+from collections.abc import Iterator
+from typing import Any
+
+import jaxtyping
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -54,10 +58,42 @@ def test_slide_evicts_from_the_front(count: int, stays: str, gone: str) -> None:
 
 @pytest.mark.parametrize("count", [0, -1, 4])
 def test_slide_refuses_what_it_cannot_do(count: int) -> None:
-    with pytest.raises(ConfigError, match="slide"):
+    with pytest.raises(
+        ConfigError, match=rf"slide by {count}: expected a whole number from 1 to 3"
+    ):
         window("abc").slide(count)
-    with pytest.raises(ConfigError, match="slide"):
-        window("").slide()
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_slide_of_an_empty_window_says_that_it_is_empty(count: int) -> None:
+    with pytest.raises(ConfigError, match="no chunk is in the window"):
+        window("", "x").slide(count)
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """Annotations are checked while tests run, not when users do."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("wrong", [1.0, "1", True, float("nan")])
+def test_what_is_no_whole_number_is_refused(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match="whole number"):
+        window("abc").slide(wrong)
+    with pytest.raises(ConfigError, match="whole number"):
+        window("ab", "x").recall("x", wrong)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("wrong", [1, None, b"x"])
+def test_a_name_that_is_no_text_is_one_that_is_not_there(wrong: Any) -> None:
+    with pytest.raises(ChunkNotFoundError, match="No chunk"):
+        window("ab", "x").recall(wrong)
+    with pytest.raises(ChunkNotFoundError, match="No chunk"):
+        window("ab", "x").reorder([wrong, "b"])
 
 
 def test_reorder_is_a_permutation() -> None:

@@ -193,8 +193,16 @@ class Session:
         """Form the `count` chunks that wait longest, or all: call it while nobody waits for an answer.
 
         Gives how many were formed. What is left is formed when a window needs it, or at `close`.
+
+        Raises:
+            ConfigError: a count that isn't a whole number, or is below 0.
         """
         self._check_open()
+        if count is not None and (type(count) is not int or count < 0):
+            raise ConfigError(
+                f"Invalid count: expected a whole number of chunks, at least 0, or None for all, got "
+                f"{count!r:.80}"
+            )
         return self._pending.run(count)
 
     def prepare_reorders(self) -> int:

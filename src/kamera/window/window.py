@@ -66,11 +66,14 @@ class Window:
         """The `count` oldest chunks leave.
 
         Raises:
-            ConfigError: fewer than `count` chunks are in, or `count` isn't positive.
+            ConfigError: fewer than `count` chunks are in, or `count` isn't a positive whole number.
         """
-        if not 1 <= count <= len(self.slots):
+        if not self.slots:
+            raise ConfigError("Can't slide: no chunk is in the window; expected one to be admitted")
+        if type(count) is not int or not 1 <= count <= len(self.slots):
             raise ConfigError(
-                f"Can't slide by {count}: expected 1 to {len(self.slots)}, the chunks in the window"
+                f"Can't slide by {count!r:.80}: expected a whole number from 1 to {len(self.slots)}, the "
+                "chunks in the window"
             )
         left = self._remembered(self.evicted + self.slots[:count])
         return replace(self, slots=self.slots[count:], evicted=left)
@@ -98,7 +101,7 @@ class Window:
 
         Raises:
             ChunkNotFoundError: no chunk of this name has left.
-            ConfigError: `at` is out of range.
+            ConfigError: `at` isn't a whole number in range.
         """
         if name in self.names:
             raise ChunkNotFoundError(
@@ -109,9 +112,10 @@ class Window:
         full = self.capacity is not None and len(self.slots) >= self.capacity
         room = self.slide(1) if full else self
         index = len(room.slots) if at is None else at
-        if not 0 <= index <= len(room.slots):
+        if type(index) is not int or not 0 <= index <= len(room.slots):
             raise ConfigError(
-                f"Invalid index: expected 0 to {len(room.slots)} in the window, got {at}"
+                f"Invalid index: expected a whole number from 0 to {len(room.slots)}, a place in the "
+                f"window, or None for its end, got {at!r:.80}"
             )
         slots = (*room.slots[:index], gone[name], *room.slots[index:])
         evicted = tuple(slot for slot in room.evicted if slot.name != name)
@@ -142,6 +146,6 @@ class Window:
     def _require(name: str, names: tuple[str, ...], where: str) -> None:
         if name in names:
             return
-        near = difflib.get_close_matches(name, names, n=1)
+        near = difflib.get_close_matches(str(name), names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; it holds {list(names)}"
         raise ChunkNotFoundError(f"No chunk {name!r} in {where}{hint}")

@@ -269,7 +269,10 @@ class HFEngine:
                 f"{tail.key.model.model_type!r}: expected a text that this engine made"
             )
         if type(max_new_tokens) is not int or max_new_tokens < 1:
-            raise ConfigError(f"Invalid max_new_tokens: expected at least 1, got {max_new_tokens}")
+            raise ConfigError(
+                "Invalid max_new_tokens: expected a whole number of at least 1, got "
+                f"{max_new_tokens!r:.80}"
+            )
         clock = time.perf_counter()
         cache = kv_cache.write(context, self.backbone.channels)
         step = self.backbone.forward
