@@ -210,6 +210,55 @@ def test_it_says_which_kernel_places_kv_and_that_tritons_was_not_run(
     assert line in " ".join(doctor(QWEN, tmp_path).stdout.split())
 
 
+@pytest.mark.parametrize(
+    ("named", "line"),
+    [
+        (
+            "",
+            "placed by blocked on the CPU (numba doesn't compile: NUMBA_DISABLE_JIT is set), eager on",
+        ),
+        (
+            "numba",
+            "placed by nothing: KAMERA_KERNEL=numba, and numba doesn't compile: NUMBA_DISABLE_JIT",
+        ),
+        ("eager", "placed by eager on the CPU (by KAMERA_KERNEL), eager on a GPU"),
+    ],
+)
+def test_it_says_what_is_used_where_numba_does_not_compile(
+    named: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba", reason="needs the extra fast")
+    monkeypatch.setattr("numba.config.DISABLE_JIT", 1)  # what NUMBA_DISABLE_JIT=1 sets
+    monkeypatch.setenv("KAMERA_KERNEL", named)
+    monkeypatch.setattr(
+        "kamera.cli.kernel.find_spec", lambda name: None if name == "triton" else object()
+    )
+    assert line in " ".join(doctor(QWEN, tmp_path).stdout.split())
+    kernels = json.loads(doctor(QWEN, tmp_path, "--json").stdout)["kernels"]
+    assert bool(kernels["problem"]) is (named != "eager")
+
+
+def test_it_says_why_numba_can_not_be_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KAMERA_KERNEL", raising=False)
+    monkeypatch.setattr("kamera.cli.kernel.find_spec", lambda name: name == "numba" or None)
+    monkeypatch.setitem(sys.modules, "numba", None)  # as one whose own import fails
+    text = " ".join(doctor(QWEN, tmp_path).stdout.split())
+    assert "placed by blocked on the CPU (numba is installed but can't be loaded: import of" in text
+    assert "numba, of the extra fast, is faster" not in text
+
+
+def test_with_a_gpus_kernel_named_the_cpu_keeps_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba", reason="needs the extra fast")
+    monkeypatch.setenv("KAMERA_KERNEL", "triton")
+    monkeypatch.setattr("kamera.cli.kernel.find_spec", lambda name: object())
+    line = "placed by numba on the CPU, triton on a GPU (by KAMERA_KERNEL)"
+    assert line in " ".join(doctor(QWEN, tmp_path).stdout.split())
+
+
 def test_it_says_that_the_kernel_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAMERA_KERNEL", "eager")
     text = " ".join(doctor(QWEN, tmp_path).stdout.split())
@@ -230,7 +279,7 @@ def test_it_loads_no_torch(tmp_path: Path) -> None:
     code = (
         "import sys; from kamera.cli import main\n"
         f"try: main(['doctor', {str(tmp_path)!r}])\n"
-        "finally: print('loaded:', *sorted({'torch', 'transformers', 'numpy'} & set(sys.modules)))"
+        "finally: print('loaded:', *sorted({'torch', 'transformers'} & set(sys.modules)))"
     )
     env = {**os.environ, "NO_COLOR": "1"}
     done = subprocess.run(

@@ -20,9 +20,9 @@ module = importlib.import_module("kamera.kernels.select")  # the package's `sele
 @pytest.fixture
 def chosen(monkeypatch):
     """Let a test choose, and the next one choose again."""
-    module.select.cache_clear()
+    module.select.cache_clear(), module.for_cpu.cache_clear()
     yield monkeypatch
-    module.select.cache_clear()
+    module.select.cache_clear(), module.for_cpu.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["eager", "blocked", " Blocked ", "numba"])
@@ -61,13 +61,69 @@ def test_one_that_is_not_installed_is_refused_by_name_and_never_chosen(chosen, n
 def test_one_that_cannot_be_loaded_is_refused_by_name_and_never_chosen(chosen, caplog):
     pytest.importorskip("numba", reason="needs the extra fast")
     chosen.setitem(sys.modules, "kamera.kernels.compiled", None)  # as a numpy that numba refuses
-    chosen.setattr(module, "_best", lambda: "numba")
+    chosen.setattr(torch.cuda, "is_available", lambda: False)
     assert kernels.select().name == "blocked"
     assert "Kernel 'numba' can't be loaded" in caplog.text
     module.select.cache_clear()
     chosen.setenv(module.VARIABLE, "numba")
     with pytest.raises(ConfigError, match=r"Kernel 'numba' can't be loaded.*KAMERA_KERNEL=blocked"):
         kernels.select()
+
+
+def test_whatever_loading_raises_another_kernel_takes_its_place(chosen, caplog):
+    """A llvmlite whose library isn't there raises an OSError."""
+
+    def broken(name):
+        raise OSError("Could not find/load shared object file")
+
+    chosen.delenv(module.VARIABLE, raising=False)
+    chosen.setattr(module, "find_spec", lambda name: object())
+    for has_gpu in (False, True):
+        chosen.setattr(torch.cuda, "is_available", lambda has_gpu=has_gpu: has_gpu)
+        chosen.setattr(module, "_loaded", broken)
+        module.select.cache_clear(), module.for_cpu.cache_clear()
+        assert kernels.select().name == "blocked"
+    assert "Kernel 'numba' can't be loaded: Could not find" in caplog.text
+    assert "Kernel 'triton' can't be loaded: Could not find" in caplog.text
+
+
+class OnGpu(Eager):
+    """Stands for the Triton kernel: takes nothing that lies on the CPU."""
+
+    name = "triton"
+
+    def takes(self, placement, out):
+        return next(iter(placement.canonical.tensors.values())).device.type != "cpu"
+
+
+@pytest.mark.parametrize("named", ["", "triton"])
+def test_with_a_gpu_tensors_on_the_cpu_go_to_the_cpus_kernel(chosen, named):
+    """And float64, which that doesn't take either, to the reference."""
+    best = module.for_cpu()
+    chosen.setenv(module.VARIABLE, named)
+    chosen.setattr(torch.cuda, "is_available", lambda: True)
+    chosen.setattr(module, "find_spec", lambda name: object())
+    loaded = module._loaded
+    chosen.setattr(module, "_loaded", lambda name: OnGpu() if name == "triton" else loaded(name))
+    assert kernels.select().name == "triton"
+    wrote = []
+    for kind in {OnGpu, type(best), Eager}:
+        chosen.setattr(kind, "write", lambda self, *given, kind=kind: wrote.append(kind))
+    rope = ROPES["small head"]
+    for dtype in (torch.float32, torch.float64):
+        placement = Placement(chunk(5, rope, dtype), None, positions(5, rope), rope)
+        kernels.write(placement, dense(placement))
+    assert wrote == [type(best), Eager]
+
+
+def test_blocked_leaves_tensors_on_another_device_alone():
+    rope = ROPES["small head"]
+    kv = chunk(5, rope, torch.float32)
+    placement = Placement(kv, None, positions(5, rope), rope)
+    assert module.Blocked().takes(placement, dense(placement))
+    elsewhere = type(kv)({name: tensor.to("meta") for name, tensor in kv.tensors.items()})
+    placement = Placement(elsewhere, None, positions(5, rope), rope)
+    assert not module.Blocked().takes(placement, dense(placement))
 
 
 @pytest.mark.parametrize(("off", "name"), [("1", "blocked"), ("0", "numba")])

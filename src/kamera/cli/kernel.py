@@ -1,4 +1,7 @@
-"""Which kernel places KV on this machine: `kamera.kernels.select`'s rule, told without loading torch."""
+"""Which kernel places KV on this machine: `kamera.kernels.select`'s rule, told without loading torch.
+
+Numba is loaded, which takes a third of a second: one that is installed needn't load, and then isn't used.
+"""
 
 import os
 from dataclasses import asdict, dataclass
@@ -16,20 +19,25 @@ _NOTES = {
 class Kernels:
     """The kernel for tensors on the CPU, and the one for tensors on a GPU, if there is one.
 
-    `forced` is what KAMERA_KERNEL says, empty when it says nothing.
+    `forced` is what KAMERA_KERNEL says, empty when it says nothing; `problem` why Numba, which is installed,
+    can't be used, empty when it can or isn't asked for.
     """
 
     cpu: str
     gpu: str
     forced: str
+    problem: str = ""
 
     @classmethod
     def here(cls) -> "Kernels":
         """By what is installed and by KAMERA_KERNEL."""
         forced = os.environ.get(VARIABLE, "").strip().lower()
-        cpu = forced or ("numba" if find_spec("numba") is not None else "blocked")
+        wants_numba = forced in ("", "numba", "triton") and find_spec("numba") is not None
+        problem = _numba_problem() if wants_numba else ""
+        best = "numba" if wants_numba and not problem else "blocked"
+        cpu = best if forced in ("", "triton") else forced
         gpu = "triton" if forced in ("", "triton") and find_spec("triton") is not None else "eager"
-        return cls(cpu, gpu, forced)
+        return cls(cpu, gpu, forced, problem)
 
     def to_json(self) -> dict[str, str]:
         """As `kamera doctor --json` has it."""
@@ -39,9 +47,22 @@ class Kernels:
         if self.forced and self.forced not in _NAMES:
             known = ", ".join(_NAMES)
             return f"nothing: {VARIABLE}={self.forced!r:.40} is no kernel; expected one of {known}"
-        notes = {**_NOTES, self.cpu: f"by {VARIABLE}"} if self.forced else _NOTES
+        if self.forced == "numba" and self.problem:
+            return f"nothing: {VARIABLE}=numba, and {self.problem}"
+        notes = {**_NOTES, self.forced: f"by {VARIABLE}"} if self.forced else dict(_NOTES)
+        if self.problem:
+            notes["blocked"] = self.problem
         places = {"the CPU": self.cpu, "a GPU": self.gpu}
         return ", ".join(
             f"{name} on {place}" + (f" ({notes[name]})" if name in notes else "")
             for place, name in places.items()
         )
+
+
+def _numba_problem() -> str:
+    """Why Numba can't be used here, as `kamera.kernels.kept` finds it; empty where it can."""
+    try:
+        from numba import config
+    except (ImportError, OSError) as error:  # an OSError: llvmlite without its library
+        return f"numba is installed but can't be loaded: {' '.join(str(error).split()):.200}"
+    return "numba doesn't compile: NUMBA_DISABLE_JIT is set" if config.DISABLE_JIT else ""

@@ -17,14 +17,15 @@ BLOCK_BYTES = 1024 * 1024
 
 
 class Blocked:
-    """Any device; every dtype but float64. Needs torch alone."""
+    """CPU tensors of every dtype but float64. Needs torch alone."""
 
     name = "blocked"
 
     def takes(self, placement: Placement, out: Mapping[str, Destination]) -> bool:
         """All but float64, whose sums are float64."""
         dtypes = {placement.canonical.dtype, *(d.dtype for d in out.values())}
-        return torch.float64 not in dtypes
+        on_cpu = all(t.device.type == "cpu" for t in placement.canonical.tensors.values())
+        return on_cpu and torch.float64 not in dtypes
 
     def write(self, placement: Placement, out: Mapping[str, Destination]) -> None:
         """As `Kernel.write`."""

@@ -1,4 +1,4 @@
-"""Which kernel this process uses: chosen once, by what is installed, or by KAMERA_KERNEL."""
+"""Which kernels this process uses: chosen once, by what is installed, or by KAMERA_KERNEL."""
 
 from __future__ import annotations
 
@@ -35,9 +35,8 @@ logger = logging.getLogger(__name__)
 def select() -> Kernel:
     """The kernel of this process; the first call decides.
 
-    `triton` where there is an accelerator and Triton, else `numba` where it is installed (the extra `fast`),
-    else `blocked`. One that can't be loaded is logged, and `blocked` takes its place. What a kernel doesn't
-    take (another device, float64) `eager` does: see `place`.
+    `triton` where there is an accelerator and Triton, else `for_cpu`. One that can't be loaded is logged, and
+    `for_cpu` takes its place. What a kernel doesn't take goes to another: see `write`.
 
     Raises:
         ConfigError: KAMERA_KERNEL names none, or one that isn't installed or can't be loaded.
@@ -45,8 +44,22 @@ def select() -> Kernel:
     name = os.environ.get(VARIABLE, "").strip().lower()
     if name:
         return kernel(name)
+    if not (torch.cuda.is_available() and find_spec("triton") is not None):
+        return for_cpu()
     try:
-        return kernel(_best())
+        return kernel("triton")
+    except ConfigError as error:
+        logger.warning("%s. KV on a GPU is placed by 'eager', which is slower.", error)
+        return for_cpu()
+
+
+@lru_cache(maxsize=1)
+def for_cpu() -> Kernel:
+    """The kernel for tensors on the CPU, if none is named: `numba` where it loads, else `blocked`."""
+    if find_spec("numba") is None:
+        return Blocked()
+    try:
+        return kernel("numba")
     except ConfigError as error:
         logger.warning("%s. KV is placed by 'blocked', which is slower.", error)
         return Blocked()
@@ -71,7 +84,7 @@ def kernel(name: str) -> Kernel:
         )
     try:
         return _loaded(name)
-    except ImportError as error:
+    except (ImportError, OSError) as error:  # an OSError: llvmlite without its library
         raise ConfigError(
             f"Kernel {name!r} can't be loaded: {error}. Set {VARIABLE}=blocked to do without"
         ) from error
@@ -93,10 +106,16 @@ def available() -> tuple[str, ...]:
 
 
 def write(placement: Placement, out: Mapping[str, Destination]) -> None:
-    """Relocate, patch and write a chunk by this process's kernel, or by `eager` what that doesn't take."""
+    """Relocate, patch and write a chunk by this process's kernel.
+
+    What that doesn't take `eager` does (float64, another device), but for tensors on the CPU of a process
+    whose kernel is a GPU's: they go to `for_cpu`.
+    """
     chosen = select()
     if not chosen.takes(placement, out):
-        chosen = Eager()
+        chosen = for_cpu() if chosen.name == "triton" else Eager()
+        if not chosen.takes(placement, out):
+            chosen = Eager()
     chosen.write(placement, out)
 
 
@@ -139,10 +158,4 @@ def warm_up(dtype: torch.dtype) -> None:
     for factors in (torch.float32, torch.bfloat16):
         one = Factors(torch.zeros(1, 8, 2, dtype=factors), torch.zeros(1, 2, 32, dtype=factors))
         place(chunk, Patch({"k": one, "v": one}, "warm-up"), torch.ones(8, 1).long(), rope)
-    logger.info("Kernel %s is ready after %.1f s", select().name, time.perf_counter() - begun)
-
-
-def _best() -> str:
-    if torch.cuda.is_available() and find_spec("triton") is not None:
-        return "triton"
-    return "numba" if find_spec("numba") is not None else "blocked"
+    logger.info("What places KV on the CPU is ready after %.1f s", time.perf_counter() - begun)
