@@ -168,6 +168,33 @@ def test_low_rank_keys_touch_keys_alone(bench: Workbench, window: Any) -> None:
     assert placed.num_bytes == 8 * 2 * (chunk.num_tokens + features) * 4
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda bench: Orbit(bench, 4),
+        lambda bench: SharedBasis(bench, 4),
+        lambda bench: LowRankKeys(bench, 4),
+        lambda bench: AntecedentOperator(bench, pool=2),
+        lambda bench: Patched(bench, 4),
+        lambda bench: DeepPatched(bench, 4),
+        lambda bench: Sink(bench, 4),
+    ],
+)
+def test_numbers_are_as_wide_as_the_kvs(tiny: Any, picture: Any, make: Any) -> None:
+    """A model in bf16 keeps half of the bytes that the same one keeps in float32."""
+    kept = []
+    for dtype in ("float32", "bfloat16"):
+        engine = HFEngine.from_pretrained(tiny, dtype=dtype)
+        prefix, tail = engine.frame("where is the ball?")
+        chunks = tuple(engine.image_chunk(picture(seed, 84, 56)) for seed in range(5))
+        arm = make(Workbench(engine))
+        arm.learn([ArmRequest(prefix, chunks[2:], tail)])
+        served = serve(arm, ArmRequest(prefix, chunks[:3], tail))
+        assert served.logits.isfinite().all()
+        kept.append(served.num_bytes)
+    assert kept[0] == 2 * kept[1] > 0
+
+
 def test_an_operator_is_of_its_antecedent(bench: Workbench, window: Any) -> None:
     arm = AntecedentOperator(bench, pool=2)
     arm.learn([window("edf")])

@@ -53,7 +53,8 @@ class AntecedentOperator(PlacedArm):
             raise ConfigError("No chunks to learn an operator from: call learn(requests) first")
         inputs = torch.cat([features(self.bench.canonical(c)) for c in self._pool], dim=1)
         deltas = [flat(self.bench.delta([*before, c], index)) for c in self._pool]
-        self._maps[key] = fit_ridge(inputs, torch.cat(deltas, dim=1), self.ridge)
+        operator = fit_ridge(inputs, torch.cat(deltas, dim=1), self.ridge)
+        self._maps[key] = operator.to(self.bench.canonical(self._pool[0]).dtype)
 
     def place(self, request: ArmRequest, index: int, start: int) -> Placed:
         """Relocate, and add what the map says."""
@@ -62,7 +63,7 @@ class AntecedentOperator(PlacedArm):
         if index == 0:
             return Placed(canonical.at(chunk.layout.at(start), spec))
         operator = self._maps[tuple(c.digest for c in request.cached[:index])]
-        deltas = split(features(canonical) @ operator, canonical)
+        deltas = split(features(canonical) @ operator.float(), canonical)
         kv = with_deficit(canonical, deltas).at(chunk.layout.at(start), spec, canonical.dtype)
         return Placed(kv, operator.numel() * operator.element_size())
 

@@ -44,7 +44,8 @@ class Served:
         num_formed: tokens that were run over off the path, for later requests.
         lanes: how each chunk was served, where the arm has more than one way.
         num_bytes: what is kept for this window alone, KV or factors, on top of the position-free
-            canonicals that all windows share. Arms are compared at equal bytes.
+            canonicals that all windows share. Arms are compared at equal bytes: their numbers are as wide as
+            the KV's, but for `kamera`, which keeps what its session's `patch` says.
         num_token_layers: tokens run on the path, counted once for each layer that they had to go through;
             of T tokens and L layers, re-prefill runs T · L. What the method needs, not what our
             emulation of it spends.

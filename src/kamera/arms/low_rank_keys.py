@@ -28,7 +28,7 @@ class LowRankKeys(PlacedArm):
         canonical = self.bench.canonical(chunk)
         name = "k" if "k" in canonical.tensors else "c_kv"
         keys = canonical.tensors[name]
-        factors: Factors = fit_gram(keys.float().flatten(2), self.rank)
+        factors: Factors = fit_gram(keys.float().flatten(2), self.rank).to(keys.dtype)
         rebuilt = factors.product().view(keys.shape).to(keys.dtype)
         kv = ChunkKV({**canonical.tensors, name: rebuilt if index else keys})
         placed = kv.at(chunk.layout.at(start), self.bench.engine.spec)

@@ -50,7 +50,10 @@ class Orbit(PlacedArm):
             others = orderings(window[:-1], num_pinned, self.max_orderings)
         deficits = [self.bench.delta([*before, window[-1]], index) for before in others]
         antecedent = f"orbit of {index} chunks"
-        self._patches[key] = form_patch(mean_deficit(deficits), antecedent, self.rank, kind="orbit")
+        dtype = self.bench.canonical(window[-1]).dtype
+        self._patches[key] = form_patch(
+            mean_deficit(deficits), antecedent, self.rank, kind="orbit", dtype=dtype
+        )
 
     def place(self, request: ArmRequest, index: int, start: int) -> Placed:
         """Relocate and patch."""

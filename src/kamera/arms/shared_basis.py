@@ -59,8 +59,8 @@ class SharedBasis(PlacedArm):
         deltas, num_bytes = {}, 0
         for name, delta in self.bench.delta(request.cached, index).items():
             basis = self._basis[name]
-            coefficients = delta @ basis.transpose(1, 2)
-            deltas[name] = coefficients @ basis
+            coefficients = (delta @ basis.transpose(1, 2)).to(canonical.dtype)
+            deltas[name] = coefficients.to(basis.dtype) @ basis
             num_bytes += coefficients.numel() * coefficients.element_size()
         spec = self.bench.engine.spec
         wide = with_deficit(canonical, deltas)
