@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,9 +15,12 @@ from kamera.engines.contract import Context
 from kamera.engines.hf import cache as kv_cache
 from kamera.engines.hf.family import Family
 from kamera.engines.hf.modality import Inputs
+from kamera.engines.hf.trained import num_trained_positions
 from kamera.errors import ConfigError
 from kamera.rope import Rope, read_rope_spec
 from kamera.shapes import Positions
+
+logger = logging.getLogger("kamera.engines")
 
 
 class Backbone:
@@ -32,9 +36,11 @@ class Backbone:
         self.rope: Rope = read_rope_spec(
             self.decoder.rotary_emb, self.text_config, layout=family.rope_layout
         )
+        self.num_trained = num_trained_positions(self.text_config)
         self.is_latent = bool(getattr(self.text_config, "kv_lora_rank", None))
         self.channels: tuple[Channel, ...] = MLA if self.is_latent else ATTENTION
         ids = [modality.token_id(self.config) for modality in family.modalities]
+        self._is_warned = False
         self._placeholders = torch.tensor(ids, dtype=torch.int64, device=model.device)
 
     @property
@@ -110,7 +116,9 @@ class Backbone:
             UnsupportedRopeError: a position at which the model would turn all keys of this forward by other
                 frequencies than the stored ones.
         """
-        self.rope.check_reach(int(positions.max()) + 1)
+        end = int(positions.max()) + 1
+        self.rope.check_reach(end)
+        self._check_trained(end)
         num_past = int(cache.get_seq_length())
         ids = torch.tensor([token_ids], device=self.device)
         is_media = (
@@ -137,6 +145,20 @@ class Backbone:
             logits = self.model(**arguments, logits_to_keep=1).logits[:, -1]
         last: Tensor = logits[0].float()
         return last
+
+    def _check_trained(self, end: int) -> None:
+        """Say once that a forward runs where the model wasn't trained: rotation goes on, answers may not."""
+        if self._is_warned or self.num_trained is None or end <= self.num_trained:
+            return
+        self._is_warned = True
+        logger.warning(
+            "A window reaches position %s: %s was trained on positions below %s (max_position_embeddings, "
+            "with the factor of its RoPE scaling). Its answers may be poor there, with Kamera as without; "
+            "expected a smaller window, or a checkpoint whose config scales RoPE",
+            f"{end - 1:,}",
+            self.family.model_type,
+            f"{self.num_trained:,}",
+        )
 
     def is_media(self, token_ids: Sequence[int]) -> Bool[Tensor, " T"]:
         """Which tokens stand for media."""
