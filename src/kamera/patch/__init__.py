@@ -5,7 +5,7 @@ from kamera.patch.deficit import Deficits, deficit
 from kamera.patch.encode import decode_patch, encode_patch
 from kamera.patch.factors import AnyFactors, Factors, Patch, PatchKind
 from kamera.patch.fit import fit_gram, fit_svd, form_patch
-from kamera.patch.orbit import mean_deficit
+from kamera.patch.orbit import RunningMean, mean_deficit
 from kamera.patch.profile import KNEE, PatchProfile, profile_of
 from kamera.patch.quantise import quantised
 from kamera.patch.ragged import RaggedFactors
@@ -21,6 +21,7 @@ __all__ = [
     "PatchKind",
     "PatchProfile",
     "RaggedFactors",
+    "RunningMean",
     "apply",
     "decode_patch",
     "deficit",

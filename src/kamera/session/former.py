@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,10 +19,13 @@ from kamera.chunk import Chunk
 from kamera.engines.contract import Engine
 from kamera.identity import AntecedentKey
 from kamera.library import Library
-from kamera.patch import Deficits, deficit, mean_deficit
+from kamera.patch import Deficits, RunningMean, deficit
 from kamera.session.resident import wide_dtype
 from kamera.shapes import Positions
 from kamera.store import Miss
+
+_Orbit = tuple[str, tuple[str, ...]]
+"""A chunk and what stands before it in any order, by digest: one orbit patch."""
 
 
 @dataclass
@@ -95,31 +98,37 @@ class Former:
         """One orbit patch for each chunk and each set of the others in front of it.
 
         One prefill of the whole window for each ordering, all of them up to `limit`, a seeded sample
-        above. Gives the number of orderings that were prefilled: none when every patch is there.
+        above. Gives the number of orderings that were prefilled: none when every patch is there. Between
+        them only sums of deficits are held, each until the last of its orderings has run.
         """
         head = [] if prefix is None else [prefix]
         runs = [[*head, *(chunks[i] for i in o)] for o in _orderings(len(chunks), limit)]
         if all(self._has_orbits(run, len(head)) for run in runs):
             return 0
         vision = self.vision(chunks)
-        deltas: dict[tuple[Chunk, tuple[str, ...]], list[Deficits]] = defaultdict(list)
+        num_left = Counter(key for run in runs for key in _orbits(run, len(head)).values())
+        means: dict[_Orbit, RunningMean] = defaultdict(RunningMean)
         for run in runs:
             kv = self.engine.prefill(run, vision, start=0).kv
             self.num_formed += kv.num_tokens
+            orbits = _orbits(run, len(head))
             token = position = 0
             for place, chunk in enumerate(run):
-                if place > len(head):
-                    before = tuple(c.digest for c in run[:place])
+                if place in orbits:
+                    orbit = orbits[place]
                     part = kv.slice_tokens(token, token + chunk.num_tokens)
-                    delta = self.delta(chunk, part, chunk.layout.at(position))
-                    deltas[chunk, tuple(sorted(before))].append(delta)
+                    means[orbit].add(self.delta(chunk, part, chunk.layout.at(position)))
+                    num_left[orbit] -= 1
+                    if not num_left[orbit]:
+                        self._keep_orbit(chunk, orbit[1], means.pop(orbit).mean())
                 token, position = token + chunk.num_tokens, position + chunk.extent
-        for (chunk, before), found in deltas.items():
-            key = AntecedentKey(before).set_digest
-            kv_bytes = self.canonical(chunk).num_bytes
-            patch = self.library.profile.form(mean_deficit(found), key, kv_bytes, "orbit")
-            self.library.keep_patch(chunk, before, patch)
         return len(runs)
+
+    def _keep_orbit(self, chunk: Chunk, before: Sequence[str], mean: Deficits) -> None:
+        key = AntecedentKey(tuple(before)).set_digest
+        kv_bytes = self.canonical(chunk).num_bytes
+        patch = self.library.profile.form(mean, key, kv_bytes, "orbit")
+        self.library.keep_patch(chunk, before, patch)
 
     def _has_orbits(self, run: Sequence[Chunk], num_pinned: int) -> bool:
         """Whether each chunk of `run` that stands behind another has its orbit patch listed."""
@@ -137,6 +146,13 @@ class Former:
     def _unrotated(self, conditioned: ChunkKV, positions: Positions) -> ChunkKV:
         dtype = wide_dtype(conditioned.dtype)
         return conditioned.to_canonical(positions, self.engine.spec, dtype)
+
+
+def _orbits(run: Sequence[Chunk], num_pinned: int) -> dict[int, _Orbit]:
+    """Place -> chunk and the set in front of it, by digest, for each that stands behind another unpinned."""
+    digests = [chunk.digest for chunk in run]
+    places = range(num_pinned + 1, len(run))
+    return {place: (digests[place], tuple(sorted(digests[:place]))) for place in places}
 
 
 def _orderings(count: int, limit: int) -> list[tuple[int, ...]]:
