@@ -79,7 +79,7 @@ Dtype = Annotated[str, typer.Option(help="Of the model; auto is what its config.
 Device = Annotated[str, typer.Option(help="Of the model.")]
 OUT = Path("build/lab")
 WITH_TEXT = "fig10"
-"""The one run that asks a language model."""
+"""The one run that asks a language model; the others ask about pictures."""
 TITLES = {
     "binding": "The binding task under every arm, with intervals; the patch against tokens of the same "
     "bytes.",
@@ -240,6 +240,8 @@ class Plan:
         check_writable(report)
         folders = self.folders()
         chosen = names or list(RUNS)
+        if chosen != [WITH_TEXT]:
+            _check_pictures(folders)
         text = checkpoint(self.text_model) if self.text_model else None
         if (
             text is None and WITH_TEXT in chosen
@@ -282,6 +284,29 @@ class Plan:
         return " ".join(parts)
 
 
+def _check_pictures(folders: list[Path]) -> None:
+    """Say once, before the work, that a model takes no pictures: every run but one would fail on it.
+
+    A config that can't be read, or whose model isn't served, is left to the loading, which says why.
+
+    Raises:
+        ConfigError: a language model.
+    """
+    from kamera.support import examine, read_config
+
+    for folder in folders:
+        try:
+            verdict = examine(read_config(folder))
+        except ConfigError:
+            continue
+        if verdict.status != "refused" and "image" not in verdict.modalities:
+            raise ConfigError(
+                f"{folder.name} ({verdict.model_type}) takes no image: expected a model that takes images, "
+                f"as the lab's tasks are pictures. A language model is measured by `kamera lab {WITH_TEXT} "
+                "--model FOLDER` alone, or beside a model that takes images with --text-model FOLDER"
+            )
+
+
 def _pair(option: str) -> tuple[str, str]:
     key, equals, value = option.partition("=")
     if not equals:
@@ -295,11 +320,10 @@ def _kept(report: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if report.exists():
-            typer.echo(
-                f"Interrupted. What was measured is in {report}; its page: kamera lab report {report}",
-                err=True,
-            )
+        kept = f"What was measured is in {report}; its page: kamera lab report {report}"
+        typer.echo(
+            f"Interrupted. {kept if report.exists() else 'Nothing was measured yet'}", err=True
+        )
         raise
 
 

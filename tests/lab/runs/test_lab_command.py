@@ -126,7 +126,9 @@ def test_a_report_that_cannot_be_added_to_is_refused_before_the_work(tmp_path: P
     assert (tmp_path / "lab.json").read_text() == "mine"
 
 
-def test_a_language_model_is_refused_where_pictures_are_asked(tmp_path: Path) -> None:
+@pytest.fixture
+def language_model(tmp_path: Path) -> Path:
+    """A Llama of random weights, with the packaged model's tokenizer."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     folder = tmp_path / "text"
@@ -139,11 +141,34 @@ def test_a_language_model_is_refused_where_pictures_are_asked(tmp_path: Path) ->
         (folder / name).write_bytes(
             (packaged_model() / name).read_bytes()
         )  # else refused for these
-    done = invoke("probes", "--model", folder, "--items", 1, "--out", tmp_path / "lab")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["probes", "all"])
+@pytest.mark.parametrize("beside", [(), ("--model", "nano-gqa")])
+def test_a_language_model_is_refused_once_and_before_the_work(
+    name: str,
+    beside: tuple[str, ...],
+    language_model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kamera.lab.runs.lab.run_lab", None)  # isn't come to
+    done = invoke(name, *beside, "--model", language_model, "--out", tmp_path / "lab")
     assert done.exit_code == 2
-    assert "Traceback" not in done.stderr
-    assert "a model that takes image" in " ".join(done.stderr.split())
+    assert len(done.stderr.splitlines()) == 1
+    assert "text (llama) takes no image" in done.stderr
+    assert "kamera lab fig10 --model" in done.stderr
+    assert "--text-model" in done.stderr
     assert not (tmp_path / "lab.json").exists()
+
+
+def test_the_run_with_text_takes_a_language_model(language_model: Path, tmp_path: Path) -> None:
+    done = invoke("fig10", "--model", language_model, "--items", 1, "--out", tmp_path / "lab",
+                  "--text-model", language_model)  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    report = json.loads((tmp_path / "lab.json").read_text(encoding="utf-8"))
+    assert "failed" not in report["fig10"]["models"]["text"]
 
 
 @pytest.mark.parametrize(("name", "written"), [("fig5", False), ("fig10", True), ("all", True)])
@@ -161,11 +186,13 @@ def test_the_packaged_text_model_is_written_for_the_run_that_asks_it_alone(
     assert bool(asked) is written
 
 
+@pytest.mark.parametrize("has_report", [True, False])
 def test_an_interrupted_run_says_what_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    has_report: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run_lab(names: object, folders: object, settings: object, **options: object) -> None:
-        (tmp_path / "lab.json").write_text("{}")  # what was measured before
+        if has_report:
+            (tmp_path / "lab.json").write_text("{}")  # what was measured before
         raise KeyboardInterrupt
 
     monkeypatch.setattr("kamera.lab.runs.lab.run_lab", run_lab)
@@ -173,4 +200,5 @@ def test_an_interrupted_run_says_what_is_kept(
         "all", "--model", "nano-gqa", "--text-model", "nano-gqa", "--out", tmp_path / "lab"
     )
     assert done.exit_code == 130
-    assert f"kamera lab report {tmp_path}/lab.json" in done.stderr
+    assert (f"kamera lab report {tmp_path}/lab.json" in done.stderr) is has_report
+    assert ("Nothing was measured yet" in done.stderr) is not has_report
