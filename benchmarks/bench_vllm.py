@@ -80,6 +80,8 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The report."""
     from server import Server
 
+    from kamera.patch import KNEE
+
     stream = stream_of(folder / "frames", options.frames, options.window)
     context = ["--max-model-len", "8192"]
     arms: dict[str, Callable[[], Any]] = {
@@ -109,6 +111,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "window": options.window,
         "num_requests": len(stream),
         "real_screenshots": bool(os.environ.get("KAMERA_DATA")),
+        "patch": str(KNEE),  # the server's default: the arm names none
         "environment": environment(),
         "arms": figures,
     }

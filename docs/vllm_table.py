@@ -14,6 +14,8 @@ FIGURES = Path(__file__).parent / "vllm.json"
 PAGE = Path(__file__).parent / "vllm.md"
 START, END = "<!-- vllm tables -->", "<!-- /vllm tables -->"
 PASSES = ("first sight", "again")
+PATCH_BEFORE = "rank 16, float32, the default when it was measured"
+"""What a run's patches kept that doesn't say it: one of before there were profiles."""
 
 Figures = dict[str, Any]
 
@@ -94,7 +96,8 @@ def _ttft(figures: Figures) -> list[str]:
         cores = got["environment"]["num_cores"]
         lines += [
             f"Time to first token of one request stream on {on} (`{model}`, {got['num_requests']} requests, "
-            f"{cores} cores, load {got['environment']['load']:.1f} at the start): at this size of model "
+            f"{cores} cores, load {got['environment']['load']:.1f} at the start; Kamera's patches: "
+            f"{got.get('patch', PATCH_BEFORE)}): at this size of model "
             "little of it is prefill, and the share of prompt tokens computed says more. The slides of the "
             "stream are served by survivors, whose answers differ:",
             "",

@@ -24,6 +24,17 @@ def test_the_page_shows_the_figures_that_were_kept() -> None:
     assert "| `nano-gqa` |" in text
 
 
+def test_the_table_of_times_says_what_the_patches_kept() -> None:
+    """A run of before there were profiles doesn't say it: it had the default of that time."""
+    figures = json.loads((ROOT / "docs" / "vllm.json").read_text(encoding="utf-8"))
+    [(model, ttft)] = figures["ttft"].items()
+    for patch, words in (("bytes 6%, int8", "bytes 6%, int8"), (None, "rank 16, float32, the")):
+        got = {key: value for key, value in ttft.items() if key != "patch"}
+        got |= {"patch": patch} if patch else {}
+        text = vllm_table().section({**figures, "ttft": {model: got}})
+        assert f"Kamera's patches: {words}" in text
+
+
 def test_nothing_that_was_measured_is_wrong() -> None:
     figures = json.loads((ROOT / "docs" / "vllm.json").read_text(encoding="utf-8"))
     loads = [*figures["pressure"].values(), *figures["replay"].values()]
