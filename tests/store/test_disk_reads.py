@@ -47,7 +47,7 @@ def read_only(make_entry: MakeEntry) -> Iterator[Path]:
 def test_a_payload_of_several_pieces_comes_back_and_is_verified(
     folder: Path, make_entry: MakeEntry, size: int, damaged: int
 ) -> None:
-    """`damaged` is a byte of the payload: in its last piece, in one the helper reads, in the first."""
+    """`damaged` is a byte of the payload: in its last piece, in the second, in the first."""
     entry = make_entry(0, size // 4)
     with DiskStore(folder, 10 * SPLIT_BYTES) as store:
         store.put(entry)
@@ -63,8 +63,8 @@ def test_a_payload_of_several_pieces_comes_back_and_is_verified(
 def test_a_disk_that_fails_under_way_is_a_miss_and_leaves_the_file(
     folder: Path, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    """Piece 1 is the helper's; what one thread meets the other one tells."""
-    entry = make_entry(0, (SPLIT_BYTES + PIECE_BYTES) // 4)
+    """In whichever piece it is, and whoever of the two reads it."""
+    entry = make_entry(0, 3 * PIECE_BYTES // 4)
     read = os.preadv
 
     def failing(descriptor: int, views: list[memoryview], offset: int) -> int:

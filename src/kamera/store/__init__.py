@@ -8,6 +8,7 @@
     tiered       TieredStore: memory over disk
     file_format  an entry as bytes
     directory, index, owner, rebuild, uses   the parts of the disk store
+    reading, pieces, second_reader           how one of its files is read
 
 Files are data: safetensors and JSON. Nothing here can run code from a file.
 """

@@ -9,10 +9,10 @@ import errno
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import xxhash
 
@@ -38,6 +38,10 @@ FORMAT_NAME = "kamera-entry"
 FORMAT_VERSION = "2"
 MAX_HEADER_BYTES = 4 * 1024 * 1024
 MAX_DIMS = 8
+FIRST_BYTES = 4096
+"""What is read at once of a file: nearly always its whole header."""
+LINE_BYTES = 64
+"""Of the processor's cache."""
 _BLANK = "0" * 64
 _BLANK_FIELD = f'"header_sha256":"{_BLANK}"'.encode()
 _DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
@@ -51,6 +55,7 @@ _METADATA_FIELDS = {
     "attributes",
     "header_sha256",
 }
+_canonical_text = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
 @runtime_checkable
@@ -75,8 +80,7 @@ class EntryFormatError(FormatError):
         self.inode: int | None = None  # of the file, once it is known
 
 
-@dataclass(frozen=True)
-class TensorSpec:
+class TensorSpec(NamedTuple):
     """One tensor's place in the payload; `start` and `end` are bytes from the payload's start."""
 
     name: str
@@ -86,8 +90,7 @@ class TensorSpec:
     end: int
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(NamedTuple):
     """A header whose digest and whose tensor table were checked."""
 
     key: EntryKey
@@ -147,34 +150,34 @@ def read_header(read_at: ReadAt, file_bytes: int) -> Header:
     """
     if file_bytes < 8:
         raise EntryFormatError(MissReason.TRUNCATED, f"{file_bytes} bytes, a header length needs 8")
-    prefix = bytearray(8)
-    _fill(read_at, memoryview(prefix), 0)
-    header_bytes = int.from_bytes(prefix, "little")
+    first = bytearray(min(file_bytes, FIRST_BYTES))
+    _fill(read_at, memoryview(first), 0)
+    header_bytes = int.from_bytes(first[:8], "little")
     if not 2 <= header_bytes <= MAX_HEADER_BYTES:
         raise EntryFormatError(
             MissReason.CORRUPT,
             f"header of {header_bytes} bytes, at most {MAX_HEADER_BYTES} allowed",
         )
-    if 8 + header_bytes > file_bytes:
+    end = 8 + header_bytes
+    if end > file_bytes:
         raise EntryFormatError(
             MissReason.TRUNCATED, f"header of {header_bytes} bytes in a file of {file_bytes}"
         )
-    raw = bytearray(header_bytes)
-    _fill(read_at, memoryview(raw), 8)
-    return parse_header(bytes(raw), payload_bytes=file_bytes - 8 - header_bytes)
+    if end > len(first):
+        rest = bytearray(end - len(first))
+        _fill(read_at, memoryview(rest), len(first))
+        first += rest
+    return parse_header(bytes(first[8:end]), payload_bytes=file_bytes - end)
 
 
 def read_entry(read_at: ReadAt, header: Header) -> Entry:
     """The entry behind `header`. Raises `EntryFormatError`.
 
-    All tensors are views of one buffer, in huge pages where the system has them: that is what the
+    All tensors lie in one buffer, in huge pages where the system has them: that is what the
     payload is read into, and the only copy of it. Bytes are digested while they are read. `OSError`
     where the system can't read, or hasn't the memory.
     """
-    try:
-        raw = np.empty(header.payload_bytes, dtype=np.uint8)
-    except MemoryError as error:
-        raise OSError(errno.ENOMEM, f"no memory for {header.payload_bytes} bytes") from error
+    raw = _memory_for(header)
     digest_field, new_digester = _PAYLOAD_DIGESTS[header.format_version]
     digester = new_digester()
     try:
@@ -183,13 +186,29 @@ def read_entry(read_at: ReadAt, header: Header) -> Entry:
         raise EntryFormatError(MissReason.TRUNCATED, str(error)) from None
     if digester.hexdigest() != header.payload_digest:
         raise EntryFormatError(MissReason.CORRUPT, f"payload doesn't match its {digest_field}")
-    # torch can't look at an empty array of numpy's as wider elements.
-    buffer = torch.from_numpy(raw) if raw.size else torch.empty(0, dtype=torch.uint8)
-    tensors = {
-        spec.name: buffer[spec.start : spec.end].view(spec.dtype).reshape(spec.shape)
-        for spec in header.specs
-    }
+    tensors = {spec.name: _tensor(raw, spec) for spec in header.specs}
     return Entry.of_checked(header.key, header.model, header.tenant, tensors, header.attributes)
+
+
+def _memory_for(header: Header) -> npt.NDArray[np.uint8]:
+    """Memory for the payload that lies to a cache line as the payload lies in its file.
+
+    The system copies up to twice as fast then: it moves whole lines.
+    """
+    try:
+        memory = np.empty(header.payload_bytes + LINE_BYTES - 1, dtype=np.uint8)
+    except MemoryError as error:
+        raise OSError(errno.ENOMEM, f"no memory for {header.payload_bytes} bytes") from error
+    start = (header.payload_start - memory.__array_interface__["data"][0]) % LINE_BYTES
+    return memory[start : start + header.payload_bytes]
+
+
+def _tensor(raw: npt.NDArray[np.uint8], spec: TensorSpec) -> torch.Tensor:
+    if spec.start == spec.end:  # torch can't look at no bytes
+        return torch.empty(spec.shape, dtype=spec.dtype)
+    num_elements = (spec.end - spec.start) // spec.dtype.itemsize
+    flat = torch.frombuffer(raw, dtype=spec.dtype, count=num_elements, offset=spec.start)
+    return flat.view(spec.shape)
 
 
 def parse_header(raw: bytes, payload_bytes: int) -> Header:
@@ -223,9 +242,8 @@ def _checked_header(
     raw: bytes, parsed: dict[str, Any], metadata: dict[str, Any], payload_bytes: int
 ) -> Header:
     digest_field, _ = _PAYLOAD_DIGESTS[metadata["format_version"]]
-    if metadata.keys() != {*_METADATA_FIELDS, digest_field} or not all(
-        type(v) is str for v in metadata.values()
-    ):
+    fields_fit = metadata.keys() == {*_METADATA_FIELDS, digest_field}
+    if not fields_fit or set(map(type, metadata.values())) != {str}:
         raise EntryFormatError(
             MissReason.CORRUPT, "header has other metadata fields than it should"
         )
@@ -236,8 +254,9 @@ def _checked_header(
     blank = raw.replace(f'"header_sha256":"{claimed}"'.encode(), _BLANK_FIELD, 1)
     if len(claimed) != len(_BLANK) or hashlib.sha256(blank).hexdigest() != claimed:
         raise EntryFormatError(MissReason.CORRUPT, "header doesn't match its SHA-256")
-    specs = tuple(_spec(name, row) for name, row in parsed.items() if name != "__metadata__")
-    specs = tuple(sorted(specs, key=lambda spec: _order(spec.dtype, spec.name)))
+    del parsed["__metadata__"]
+    specs = [_spec(name, row) for name, row in parsed.items()]
+    specs.sort(key=lambda spec: _order(spec.dtype, spec.name))
     end = 0
     for spec in specs:
         if spec.start != end:
@@ -253,7 +272,7 @@ def _checked_header(
         raise EntryFormatError(MissReason.CORRUPT, f"{payload_bytes - end} bytes after the payload")
     names = [spec.name for spec in specs]
     tenant, attributes = json.loads(metadata["tenant"]), json.loads(metadata["attributes"])
-    if not isinstance(tenant, str | None) or type(attributes) is not dict:
+    if not (tenant is None or type(tenant) is str) or type(attributes) is not dict:
         raise EntryFormatError(MissReason.CORRUPT, "tenant or attributes of a wrong type")
     return Header(
         key=EntryKey(metadata["kind"], metadata["key"]),
@@ -262,7 +281,7 @@ def _checked_header(
         attributes=checked_fields(metadata["model"], tenant, names, attributes),
         format_version=metadata["format_version"],
         payload_digest=metadata[digest_field],
-        specs=specs,
+        specs=tuple(specs),
         payload_start=8 + len(raw),
         payload_bytes=payload_bytes,
     )
@@ -292,7 +311,7 @@ def _order(dtype: torch.dtype, name: str) -> tuple[int, bytes]:
 
 def _canonical(header: dict[str, Any]) -> bytes:
     """The one JSON text of a header, padded with spaces to whole 8 bytes."""
-    text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    text = _canonical_text(header)
     padded = (8 + len(text) + 7) // 8 * 8 - 8
     return text.ljust(padded).encode("ascii")
 

@@ -5,8 +5,8 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kamera.store.contract import MissReason, Problem, VerifyReport
 from kamera.store.directory import Directory
@@ -21,8 +21,7 @@ class NotAFileError(OSError):
     """A folder, link, pipe or device lies where an entry's file should."""
 
 
-@dataclass(frozen=True)
-class OpenEntry:
+class OpenEntry(NamedTuple):
     """A file whose header is good. `read` goes on with the payload."""
 
     read_at: ReadAt

@@ -1,0 +1,55 @@
+"""One thread that helps whoever reads a large entry. It sleeps between reads: starting one takes longer."""
+
+import os
+import threading
+from collections.abc import Callable
+
+__all__ = ["SecondReader", "second_reader"]
+
+Work = Callable[[], None]
+
+
+class SecondReader:
+    """A thread of this process that does one piece of work at a time, begun when it is first needed.
+
+    What is offered while it is busy isn't kept: whoever offers must be able to do all of it alone.
+    """
+
+    def __init__(self) -> None:
+        self.forget_thread()
+
+    def forget_thread(self) -> None:
+        """Begin anew, as a process does that was forked from one that had the thread."""
+        self._idle = threading.Lock()
+        self._offered = threading.Lock()  # free when there is work
+        self._offered.acquire()
+        self._work: Work | None = None
+        self._is_started = False
+
+    def offer(self, work: Work) -> None:
+        """Let it do `work`, which mustn't raise, if it has nothing else to do. Returns at once."""
+        if not self._idle.acquire(blocking=False):
+            return
+        if not self._is_started:
+            try:
+                thread = threading.Thread(target=self._serve, name="kamera-read", daemon=True)
+                thread.start()
+            except RuntimeError:  # no more threads: its users go on alone
+                self._idle.release()
+                return
+            self._is_started = True
+        self._work = work
+        self._offered.release()
+
+    def _serve(self) -> None:
+        while True:
+            self._offered.acquire()
+            work, self._work = self._work, None
+            if work is not None:
+                work()
+            del work  # it holds an entry's memory
+            self._idle.release()
+
+
+second_reader = SecondReader()
+os.register_at_fork(after_in_child=second_reader.forget_thread)
