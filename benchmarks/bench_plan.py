@@ -29,7 +29,7 @@ import statistics
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -107,13 +107,17 @@ def cpu_s(arm: Callable[[], Any], calls: int = 50) -> float:
 def keys_asked(store: TieredStore, arm: Callable[[], Any]) -> list[EntryKey]:
     """What a plan asks the store for."""
     keys: list[EntryKey] = []
-    ask = store.contains
+    contains, contains_each = store.contains, store.contains_each
 
-    def asked(key: EntryKey) -> bool:
+    def one(key: EntryKey) -> bool:
         keys.append(key)
-        return ask(key)
+        return contains(key)
 
-    with patch.object(store, "contains", asked):
+    def each(asked: Sequence[EntryKey]) -> list[bool]:
+        keys.extend(asked)
+        return contains_each(asked)
+
+    with patch.multiple(store, contains=one, contains_each=each):
         arm()
     return keys
 

@@ -73,7 +73,7 @@ class DiskWindow:
         """Each chunk with its patch; the first leads and has none."""
         digests = tuple(chunk.digest for chunk in self.chunks)
         return [
-            (chunk, PatchRecord("exact", digests[:i], self.library.rank) if i else None)
+            (chunk, self.library.record(chunk, "exact", digests[:i]) if i else None)
             for i, chunk in enumerate(self.chunks)
         ]
 

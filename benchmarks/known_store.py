@@ -69,9 +69,8 @@ def planned(
 ) -> Plan:
     """What a session plans for this window, asked of its library and of what it holds."""
     held = residents or {}
-    by_digest = {chunk.digest: chunk for chunk in chunks}
     slots = {str(i): chunk.digest for i, chunk in enumerate(chunks)}
-    return plan(request_of(chunks), Holdings(library, by_digest, held, slots, ()))
+    return plan(request_of(chunks), Holdings(library, held, slots, ()))
 
 
 def keep_canonicals(chunks: Sequence[Chunk], library: Library) -> None:
@@ -83,8 +82,8 @@ def keep_canonicals(chunks: Sequence[Chunk], library: Library) -> None:
 def keep_exact(chunks: Sequence[Chunk], library: Library) -> None:
     """A patch for each chunk but the first, formed on exactly those in front."""
     for index in range(1, len(chunks)):
-        record = PatchRecord("exact", tuple(c.digest for c in chunks[:index]), library.rank)
-        keep_patch(chunks[index], library, record)
+        before = [chunk.digest for chunk in chunks[:index]]
+        keep_patch(library, library.record(chunks[index], "exact", before))
 
 
 def keep_served(chunks: Sequence[Chunk], library: Library) -> None:
@@ -92,8 +91,8 @@ def keep_served(chunks: Sequence[Chunk], library: Library) -> None:
     keep_exact(chunks[:2], library)
     for index in range(2, len(chunks)):
         found = planned(chunks, library).chunks[index]
-        record = PatchRecord("served", found.antecedents, library.rank, found.context)
-        keep_patch(chunks[index], library, record)
+        before, context = found.antecedents, found.context
+        keep_patch(library, library.record(chunks[index], "served", before, context))
 
 
 def residents_of(chunks: Sequence[Chunk]) -> dict[str, Resident]:
@@ -107,9 +106,9 @@ def residents_of(chunks: Sequence[Chunk]) -> dict[str, Resident]:
     }
 
 
-def keep_patch(chunk: Chunk, library: Library, record: PatchRecord) -> None:
+def keep_patch(library: Library, record: PatchRecord) -> None:
     """A small entry under the patch's name."""
-    _put(library, library._patch_key(chunk, record.kind, record.antecedents, record.context))
+    _put(library, library._patch_key(record))
 
 
 def _put(library: Library, key: EntryKey) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import InitVar, dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
+from itertools import compress
 from typing import Literal
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 from kamera.channels import ChunkKV
 from kamera.chunk import Chunk
 from kamera.errors import ConfigError
-from kamera.identity import DIGEST_LEN, AntecedentKey, DigestTemplate, digest
+from kamera.identity import AntecedentKey, PatchNames, digest
 from kamera.patch import Patch, PatchProfile, decode_patch, deficit, encode_patch
 from kamera.planner import PatchKind, PatchRecord
 from kamera.store import Entry, EntryKey, Hit, Miss, MissReason, ReadAhead, Store
@@ -23,12 +24,11 @@ from kamera.store.entry import Attribute
 
 Attributes = dict[str, Attribute]
 
-PATCH_VERSION = 1
 VISION_VERSION = 1
 CPU = torch.device("cpu")
 
 _EXACT_KINDS: tuple[PatchKind, ...] = ("exact", "orbit")
-_KINDS: tuple[PatchKind, ...] = (*_EXACT_KINDS, "served")
+"""Those that need no context, in the menu's order."""
 
 
 @dataclass
@@ -47,12 +47,6 @@ class Library:
     device: torch.device = CPU
     misses: dict[str, int] = field(default_factory=dict)
     profile: PatchProfile = field(init=False)
-    _chain: tuple[AntecedentKey, ...] = field(
-        default=(AntecedentKey(()),), init=False, repr=False, compare=False
-    )
-    _templates: dict[tuple[PatchKind, int], DigestTemplate] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
     _ahead: ReadAhead | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self, patches_as: PatchProfile | int) -> None:
@@ -77,7 +71,7 @@ class Library:
 
     def patch(self, chunk: Chunk, record: PatchRecord) -> Patch | Miss:
         """The patch that a record names."""
-        key = self._patch_key(chunk, record.kind, record.antecedents, record.context)
+        key = self._patch_key(record)
         found = self._get(key)
         if isinstance(found, Miss):
             return found
@@ -101,8 +95,12 @@ class Library:
         """Store a patch under the antecedents that it was formed on.
 
         `context` names how these were made, when some of them were approximate: such a patch is found by
-        that name alone.
+        that name alone. `ConfigError` for an orbit patch with a context.
         """
+        if context and patch.kind == "orbit":
+            raise ConfigError(
+                f"An orbit patch has no context: expected '', got {context!r:.80}. Form it behind exact KV."
+            )
         tensors, described = encode_patch(patch)
         attributes: Attributes = {
             **described,
@@ -113,7 +111,8 @@ class Library:
             "profile": str(self.profile),
         }
         kind: PatchKind = "orbit" if patch.kind == "orbit" else "served" if context else "exact"
-        self._put(self._patch_key(chunk, kind, antecedents, context), tensors, attributes)
+        record = self.record(chunk, kind, antecedents, context)
+        self._put(self._patch_key(record), tensors, attributes)
 
     def learn(
         self,
@@ -158,7 +157,7 @@ class Library:
         for chunk, record in wanted:
             keys.append(self._canonical_key(chunk))
             if record is not None:
-                keys.append(self._patch_key(chunk, record.kind, record.antecedents, record.context))
+                keys.append(self._patch_key(record))
         with ReadAhead(self.store, keys, model=self.model, tenant=self.tenant) as source:
             library = copy(self)
             library._ahead = source
@@ -168,64 +167,93 @@ class Library:
         """Whether a canonical is listed."""
         return self.store.contains(self._canonical_key(chunk))
 
+    def has_patch(self, record: PatchRecord) -> bool:
+        """Whether the patch that a record names is listed."""
+        return self.store.contains(self._patch_key(record))
+
     def patches(
         self, chunk: Chunk, antecedents: Sequence[str], context: str = ""
     ) -> tuple[PatchRecord, ...]:
         """The patches that are listed for these antecedents: exact, the orbit's, and the context's."""
-        return tuple(self._listed(chunk, tuple(antecedents), context))
+        records = [self.record(chunk, kind, antecedents) for kind in _EXACT_KINDS]
+        if context:
+            records.append(self.record(chunk, "served", antecedents, context))
+        return tuple(record for record in records if self.has_patch(record))
 
-    def best_patch(
-        self, chunk: Chunk, antecedents: Sequence[str], context: str = ""
-    ) -> PatchRecord | None:
-        """The first of `patches`, which stand in the menu's order: the rest isn't looked up."""
-        return next(self._listed(chunk, tuple(antecedents), context), None)
+    def record(
+        self, chunk: Chunk, kind: PatchKind, antecedents: Sequence[str], context: str = ""
+    ) -> PatchRecord:
+        """What names the patch of a chunk behind these antecedents, stored or not."""
+        before = tuple(antecedents)
+        window, place = (*before, chunk.digest), len(before)
+        if kind == "served":
+            (name,) = self._names.served(window, {place: context})
+            return PatchRecord(name, kind, before, self.rank, context)
+        (name,) = self._named(kind, window, [place])
+        return PatchRecord(name, kind, before, self.rank)
 
-    def has_patch(self, chunk: Chunk, record: PatchRecord) -> bool:
-        """Whether the patch that a record names is listed."""
-        key = self._patch_key(chunk, record.kind, record.antecedents, record.context)
-        return self.store.contains(key)
+    def look_up(
+        self, window: tuple[str, ...], places: Sequence[int]
+    ) -> dict[int, PatchRecord | None]:
+        """For each of these places of a window whose canonical is listed: its best patch, if one is.
 
-    def _listed(
-        self, chunk: Chunk, antecedents: tuple[str, ...], context: str
-    ) -> Iterator[PatchRecord]:
-        behind = self._behind(antecedents)
-        for kind in _KINDS if context else _EXACT_KINDS:
-            made = context if kind == "served" else ""
-            if self.store.contains(self._patch_key_behind(chunk, kind, behind, made)):
-                yield PatchRecord(kind, antecedents, self.rank, made)
+        That is the first in the menu's order, exact or the orbit's, for all the chunks in front. The store
+        is asked for all places at once, kind by kind, and for the orbit's patches only where there is no
+        exact one. Served patches aren't looked up: their context isn't known yet.
+
+        Args:
+            window: the chunks' digests, in order.
+            places: which of them are asked for, ascending.
+        """
+        canonicals = [EntryKey.of_checked("canonical", window[place]) for place in places]
+        listed = self.store.contains_each(canonicals)
+        found: dict[int, PatchRecord | None] = dict.fromkeys(compress(places, listed))
+        left = [place for place in found if place]  # what leads needs no patch
+        for kind in _EXACT_KINDS:
+            if not left:
+                break
+            names = list(self._named(kind, window, left))
+            listed = self._list_patches(names)
+            for place, name in compress(zip(left, names, strict=True), listed):
+                found[place] = PatchRecord(name, kind, window[:place], self.rank)
+            left = [place for place in left if found[place] is None]
+        return found
+
+    def look_up_served(
+        self, window: tuple[str, ...], contexts: Mapping[int, str]
+    ) -> dict[int, PatchRecord]:
+        """For places of a window the patches that were formed in these contexts, where one is listed.
+
+        The store is asked for all of them at once.
+        """
+        names = list(self._names.served(window, contexts))
+        listed = self._list_patches(names)
+        return {
+            place: PatchRecord(name, "served", window[:place], self.rank, context)
+            for (place, context), name in compress(
+                zip(contexts.items(), names, strict=True), listed
+            )
+        }
+
+    def _list_patches(self, names: Sequence[str]) -> list[bool]:
+        return self.store.contains_each([EntryKey.of_checked("patch", name) for name in names])
 
     def _canonical_key(self, chunk: Chunk) -> EntryKey:
         return EntryKey.of_checked("canonical", chunk.digest)
 
-    def _patch_key(
-        self, chunk: Chunk, kind: PatchKind, antecedents: Sequence[str], context: str = ""
-    ) -> EntryKey:
-        return self._patch_key_behind(chunk, kind, self._behind(tuple(antecedents)), context)
+    def _patch_key(self, record: PatchRecord) -> EntryKey:
+        return EntryKey.of_checked("patch", record.name)
 
-    def _patch_key_behind(
-        self, chunk: Chunk, kind: PatchKind, behind: AntecedentKey, context: str
-    ) -> EntryKey:
-        name = behind.set_digest if kind == "orbit" else behind.digest
-        texts = (chunk.digest, name, context) if context else (chunk.digest, name)
-        template = self._templates.get((kind, len(context)))
-        if template is None:
-            template = _patch_template(kind, self.rank, len(context))
-            self._templates[kind, len(context)] = template
-        return EntryKey.of_checked("patch", template.digest(*texts))
+    def _named(
+        self, kind: PatchKind, window: tuple[str, ...], places: Sequence[int]
+    ) -> Iterator[str]:
+        """The names of patches that need no context."""
+        names = self._names.orbit if kind == "orbit" else self._names.exact
+        return names(window, places)
 
-    def _behind(self, antecedents: tuple[str, ...]) -> AntecedentKey:
-        """The key of these antecedents: one step from that of all but the last.
-
-        A plan asks for them in this order. Those of the window that was asked for last are at hand.
-        """
-        chain, size = self._chain, len(antecedents)
-        if size < len(chain) and chain[size].chunks == antecedents:
-            return chain[size]
-        if 0 < size <= len(chain) and chain[size - 1].chunks == antecedents[:-1]:
-            found = chain[size - 1].then(antecedents[-1])
-            self._chain = (*chain[:size], found)  # another one: threads may share a library
-            return found
-        return AntecedentKey(antecedents)
+    @cached_property
+    def _names(self) -> PatchNames:
+        return PatchNames(self.rank)
 
     def _vision_key(self, chunk: Chunk) -> EntryKey:
         identity = {
@@ -255,23 +283,6 @@ class Library:
         # A put that fails is counted by the store; the window goes on from what it holds.
         owned = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         self.store.put(Entry(key, self.model, self.tenant, owned, attributes))
-
-
-@lru_cache(maxsize=64)
-def _patch_template(kind: PatchKind, rank: int | str, context_len: int) -> DigestTemplate:
-    """The digest that names a patch: of its chunk, its antecedents, and its context if it has one."""
-
-    def identity(chunk: str, antecedent: str, context: str = "") -> dict[str, object]:
-        return {
-            "chunk": chunk,
-            "kind": kind,
-            "antecedent": antecedent,
-            "context": context,
-            "rank": rank,
-        }
-
-    lengths = [DIGEST_LEN, DIGEST_LEN, *([context_len] if context_len else [])]
-    return DigestTemplate("kamera.patch", PATCH_VERSION, identity, *lengths)
 
 
 def _of_tokens(hit: Hit, num_tokens: int) -> Hit | Miss:

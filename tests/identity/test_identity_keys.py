@@ -208,14 +208,6 @@ def test_the_set_digest_forgets_order_and_counts_repeats() -> None:
     assert AntecedentKey((W1, W1)).set_digest != AntecedentKey((W1,)).set_digest
 
 
-def test_an_antecedent_grows_into_the_same_as_the_whole() -> None:
-    grown = AntecedentKey(()).then(W1).then(W2).then(W1)
-    whole = AntecedentKey((W1, W2, W1))
-    assert (grown, grown.digest, grown.set_digest) == (whole, whole.digest, whole.set_digest)
-    with pytest.raises(ConfigError, match="lengths"):
-        grown.then("short")
-
-
 def test_an_antecedent_is_made_of_chunks() -> None:
     text = chunk(kind="text", contents=())
     assert AntecedentKey.of([chunk(), text]).chunks == (chunk().digest, text.digest)

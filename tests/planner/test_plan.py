@@ -30,11 +30,11 @@ TOKENS = 7
 
 
 def exact(*antecedents: str) -> PatchRecord:
-    return PatchRecord("exact", antecedents, 8)
+    return PatchRecord("the patch's own", "exact", antecedents, 8)
 
 
 def orbit(*antecedents: str) -> PatchRecord:
-    return PatchRecord("orbit", antecedents, 8)
+    return PatchRecord("the orbit's own", "orbit", antecedents, 8)
 
 
 def held(*antecedents: str, slot: str = "here") -> ConditionedRecord:
@@ -170,7 +170,7 @@ def record_of(
 ) -> ChunkRecord:
     return ChunkRecord(
         canonical,
-        tuple(PatchRecord(kind, on, 4) for kind, on in patched),
+        tuple(PatchRecord(f"{kind} {on}", kind, on, 4) for kind, on in patched),
         tuple(ConditionedRecord(on, slot) for on, slot in conditioned),
         evicted,
     )
@@ -190,7 +190,7 @@ def test_a_stale_patch_is_never_chosen(
     assert [c.request for c in made.chunks] == list(wanted.chunks)
     for index, planned in enumerate(made.chunks):
         here, choice = tuple(window[:index]), planned.choice
-        record = catalog.of(window[index])
+        record = catalog.window(wanted.digests)[index]
         assert planned.antecedents == here
         if choice.patch is not None:
             assert choice.patch in record.patches
@@ -219,7 +219,7 @@ def test_a_patch_formed_behind_approximate_kv_is_served_behind_the_same_alone() 
     first = plan(request(P, A, B), StaticCatalog({**alone, B: known()})).chunks
     assert (first[1].name != A, first[2].choice.point) == (True, FORM)
     context = first[2].context
-    patch = PatchRecord("served", (P, A), 8, context)
+    patch = PatchRecord("name", "served", (P, A), 8, context)
     again = plan(request(P, A, B), StaticCatalog({**alone, B: known(patch)})).chunks
     assert (again[2].choice.point, again[2].choice.patch) == (SERVED, patch)
     assert again[2].name == first[2].name != B, "a served patch stands for what it was formed from"

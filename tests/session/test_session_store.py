@@ -148,6 +148,9 @@ class Forged(MemoryStore):
     def contains(self, key: Any) -> bool:
         return self.true.contains(key)
 
+    def contains_each(self, keys: Any) -> Any:
+        return self.true.contains_each(keys)
+
     def get(self, key: Any, *, model: str, tenant: str | None) -> Any:
         found = self.true.get(key, model=model, tenant=tenant)
         return Hit(self.forge(found.entry)) if isinstance(found, Hit) else found

@@ -11,7 +11,6 @@ from kamera.chunk import Chunk
 from kamera.identity import ChunkKey, ModelKey, Shard
 from kamera.library import Library
 from kamera.patch import apply, deficit, form_patch
-from kamera.planner import PatchRecord
 from kamera.positions import text_layout
 from kamera.rope import RopeSpec
 
@@ -57,7 +56,7 @@ def test_a_latent_chunk_and_its_patch_come_back(open_kind: Callable[..., Any], r
     library.keep_patch(chunk(), ["a" * 64], patch)
 
     stored = library.canonical(chunk())
-    stored_patch = library.patch(chunk(), PatchRecord("exact", ("a" * 64,), rank))
+    stored_patch = library.patch(chunk(), library.record(chunk(), "exact", ["a" * 64]))
     assert stored.channels is MLA
     for name, tensor in canonical.tensors.items():
         assert torch.equal(stored.tensors[name], tensor)

@@ -10,7 +10,7 @@ from test_latent_channels import chunk
 from kamera.library import Library
 from kamera.patch import Patch, PatchProfile, form_patch
 from kamera.planner import PatchRecord
-from kamera.store import Miss
+from kamera.store import EntryKey, Miss
 
 BEHIND = ("a" * 64,)
 LAYERS, FEATURES = 3, 24
@@ -18,6 +18,10 @@ LAYERS, FEATURES = 3, 24
 
 def library(store: Any, profile: PatchProfile | int) -> Library:
     return Library(store, chunk().key.model.digest, None, profile)
+
+
+def key_of(found: Library) -> EntryKey:
+    return EntryKey("patch", found.record(chunk(), "exact", BEHIND).name)
 
 
 def deltas() -> dict[str, torch.Tensor]:
@@ -39,7 +43,7 @@ def test_a_ragged_patch_comes_back_bit_for_bit(open_kind: Any, factors: str) -> 
     profile = PatchProfile(share=0.6, factors=factors)
     found, patch = kept(open_kind(), profile)
     (record,) = found.patches(chunk(), BEHIND)
-    assert record == PatchRecord("exact", BEHIND, str(profile))
+    assert record == PatchRecord(record.name, "exact", BEHIND, str(profile))
     again = found.patch(chunk(), record)
     assert isinstance(again, Patch)
     assert (again.num_bytes, again.antecedent) == (patch.num_bytes, patch.antecedent)
@@ -52,7 +56,7 @@ def test_a_ragged_patch_comes_back_bit_for_bit(open_kind: Any, factors: str) -> 
 def test_what_the_store_counts_is_what_the_patch_says(open_kind: Any) -> None:
     store = open_kind()
     found, patch = kept(store, PatchProfile(share=0.6, factors="int8"))
-    entry = found._get(found._patch_key(chunk(), "exact", BEHIND)).entry  # type: ignore[union-attr]
+    entry = found._get(key_of(found)).entry  # type: ignore[union-attr]
     assert entry.num_bytes == patch.num_bytes
 
 
@@ -66,7 +70,7 @@ def test_profiles_do_not_share_patches(open_kind: Any) -> None:
 def test_a_rank_finds_the_uniform_patches_of_before_there_were_profiles(open_kind: Any) -> None:
     found = library(open_kind(), 4)
     patch = form_patch(deltas(), BEHIND[0], 4)
-    key = found._patch_key(chunk(), "exact", BEHIND)
+    key = key_of(found)
     tensors = {}
     for name, held in patch.factors.items():
         tensors[f"{name}.u"], tensors[f"{name}.vt"] = held.u, held.vt  # type: ignore[union-attr]
@@ -100,7 +104,7 @@ def test_an_entry_whose_parts_do_not_fit_is_a_counted_miss(
     open_kind: Any, change: dict[str, Any]
 ) -> None:
     found, _ = kept(open_kind(), PatchProfile(share=0.6, factors="int8"))
-    key = found._patch_key(chunk(), "exact", BEHIND)
+    key = key_of(found)
     entry = found._get(key).entry  # type: ignore[union-attr]
     attributes = {k: v for k, v in {**entry.attributes, **change}.items() if v is not None}
     found.store.put(replace(entry, attributes=attributes))

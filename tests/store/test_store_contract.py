@@ -255,6 +255,21 @@ def test_a_closed_store_misses_and_refuses(open_kind: OpenStore, make_entry: Mak
     assert not store.delete(entry.key)
 
 
+def test_many_keys_are_answered_as_each_alone(open_kind: OpenStore, make_entry: MakeEntry) -> None:
+    store = open_kind()
+    for name in (0, 2):
+        store.put(make_entry(name))
+    keys = [make_entry(name).key for name in (0, 1, 2, 3, 0)]
+    assert store.contains_each(keys) == [True, False, True, False, True]
+    assert store.contains_each([]) == []
+    store.delete(make_entry(2).key)
+    store.put(make_entry(3))
+    assert store.contains_each(keys) == [store.contains(key) for key in keys]
+    assert store.contains_each(keys) == [True, False, False, True, True]
+    store.close()
+    assert store.contains_each(keys) == [False] * 5
+
+
 def test_threads_may_share_a_store(open_kind: OpenStore, make_entry: MakeEntry) -> None:
     store, errors = open_kind(CAP), []
 

@@ -57,6 +57,15 @@ def test_memory_hits_keep_an_entry_on_disk(folder: Path, make_entry: MakeEntry) 
         assert not store.disk.contains(make_entry(1).key)
 
 
+def test_each_tier_is_asked_for_what_only_it_holds(folder: Path, make_entry: MakeEntry) -> None:
+    with TieredStore(MemoryStore(CAP), DiskStore(folder, CAP)) as store:
+        store.memory.put(make_entry(0))
+        store.disk.put(make_entry(1))
+        store.put(make_entry(2))
+        keys = [make_entry(name).key for name in (3, 1, 0, 2, 1)]
+        assert store.contains_each(keys) == [False, True, True, True, True]
+
+
 def test_no_path_is_a_memory_store() -> None:
     with open_store(None) as store:
         assert isinstance(store, MemoryStore)

@@ -5,6 +5,7 @@
     model      ModelKey, Shard, Adapter
     media      MediaIdentity over what the processor hands to the tower
     chunk      ChunkKey, AntecedentKey
+    patches    PatchNames
     weights    weights_digest(folder): a checkpoint's revision from its contents
 
 A digest is computed here from the thing itself. Nothing takes an image's or a chunk's digest from a
@@ -18,10 +19,11 @@ from kamera.identity.chunk import (
     AntecedentKey,
     ChunkKey,
 )
-from kamera.identity.digests import DIGEST_LEN, DigestTemplate, check_digest, check_tenant, digest
+from kamera.identity.digests import DIGEST_LEN, check_digest, check_tenant, digest
 from kamera.identity.encoding import encode
 from kamera.identity.media import MediaIdentity
 from kamera.identity.model import Adapter, ModelKey, Shard
+from kamera.identity.patches import PatchNames
 from kamera.identity.weights import weights_digest
 
 __all__ = [
@@ -32,9 +34,9 @@ __all__ = [
     "Adapter",
     "AntecedentKey",
     "ChunkKey",
-    "DigestTemplate",
     "MediaIdentity",
     "ModelKey",
+    "PatchNames",
     "Shard",
     "check_digest",
     "check_tenant",

@@ -2,18 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
 from kamera.errors import ConfigError
-from kamera.identity.digests import (
-    DIGEST_LEN,
-    DigestTemplate,
-    check_digest,
-    check_tenant,
-    digest,
-)
+from kamera.identity.digests import check_digest, check_tenant, digest
 from kamera.identity.media import MediaIdentity
 from kamera.identity.model import ModelKey
 
@@ -88,9 +82,8 @@ class ChunkKey:
 class AntecedentKey:
     """The ordered chunks before a chunk, by their digests. No chunk at all is a valid antecedent.
 
-    `digest` depends on the order and names an exact patch. It is a chain, so that `then` takes one step
-    however many chunks there are. `set_digest` doesn't depend on the order: it names an orbit patch. It
-    counts repeats, so that a doubled antecedent isn't the single one.
+    `digest` depends on the order, `set_digest` doesn't; it counts repeats, so that a doubled antecedent isn't
+    the single one. They seed what a fit draws at random, so that a patch formed again is the same.
     """
 
     chunks: tuple[str, ...]
@@ -99,7 +92,8 @@ class AntecedentKey:
     def __post_init__(self) -> None:
         link = _NO_ANTECEDENT
         for index, chunk in enumerate(self.chunks):
-            link = _LINK.digest(link, check_digest(f"Antecedent {index}", chunk))
+            pair = [link, check_digest(f"Antecedent {index}", chunk)]
+            link = digest("kamera.antecedent", ANTECEDENT_VERSION, pair)
         object.__setattr__(self, "digest", link)
 
     @classmethod
@@ -107,33 +101,10 @@ class AntecedentKey:
         """The antecedent that these chunks make, in this order."""
         return cls(tuple(chunk.digest for chunk in chunks))
 
-    def then(self, chunk: str) -> "AntecedentKey":
-        """With one more chunk behind these: the `digest` of a `ChunkKey`, of which the length is checked."""
-        longer = object.__new__(AntecedentKey)
-        longer.__dict__.update(
-            chunks=(*self.chunks, chunk), digest=_LINK.digest(self.digest, chunk)
-        )
-        return longer
-
     @cached_property
     def set_digest(self) -> str:
         """The name of the set; each chunk is of one length, so that their text has one reading."""
-        if not self.chunks:
-            return digest("kamera.antecedent-set", ANTECEDENT_VERSION, "")
-        return _set_template(len(self.chunks)).digest("".join(sorted(self.chunks)))
-
-
-@lru_cache(maxsize=256)
-def _set_template(num_chunks: int) -> DigestTemplate:
-    length = num_chunks * DIGEST_LEN
-    return DigestTemplate("kamera.antecedent-set", ANTECEDENT_VERSION, str, length)
+        return digest("kamera.antecedent-set", ANTECEDENT_VERSION, "".join(sorted(self.chunks)))
 
 
 _NO_ANTECEDENT = digest("kamera.antecedent", ANTECEDENT_VERSION, [])
-_LINK = DigestTemplate(
-    "kamera.antecedent",
-    ANTECEDENT_VERSION,
-    lambda before, chunk: [before, chunk],
-    DIGEST_LEN,
-    DIGEST_LEN,
-)

@@ -2,13 +2,11 @@
 
 import hashlib
 import re
-from collections.abc import Callable
-from operator import itemgetter
 
 from kamera.errors import ConfigError
-from kamera.identity.encoding import encode, encode_parts
+from kamera.identity.encoding import encode_parts
 
-__all__ = ["DIGEST_LEN", "DigestTemplate", "check_digest", "check_tenant", "digest"]
+__all__ = ["DIGEST_LEN", "check_digest", "check_tenant", "digest"]
 
 DIGEST_LEN = 64
 """Characters of a digest: 256 bits in hex."""
@@ -28,42 +26,6 @@ def digest(domain: str, version: int, value: object) -> str:
     for part in encode_parts([domain, version, value]):
         sha.update(part)
     return sha.hexdigest()
-
-
-class DigestTemplate:
-    """`digest(domain, version, value_of(*texts))` for texts of known lengths: the same digest, sooner.
-
-    Everything else is encoded once. `lengths` are in bytes of UTF-8 and at least 1. `value_of` may put the
-    texts anywhere in its value, each of them once and as it is.
-    """
-
-    def __init__(
-        self, domain: str, version: int, value_of: Callable[..., object], *lengths: int
-    ) -> None:
-        marks = [chr(index + 1) * length for index, length in enumerate(lengths)]
-        whole = encode([domain, version, value_of(*marks)])
-        if any(whole.count(mark.encode()) != 1 for mark in marks):
-            raise ConfigError(f"Invalid template of {domain}: expected each text once, as it is")
-        places = sorted((whole.index(mark.encode()), index) for index, mark in enumerate(marks))
-        self._lengths = lengths
-        order = [index for _, index in places]
-        self._in_order = None if order == sorted(order) else itemgetter(*order)
-        form, end = b"", 0
-        for at, index in places:
-            form += whole[end:at].replace(b"%", b"%%") + b"%b"
-            end = at + lengths[index]
-        self._form = form + whole[end:].replace(b"%", b"%%")
-
-    def digest(self, *texts: str) -> str:
-        """The digest. Raises `ConfigError` for a text of another length."""
-        data = tuple(map(str.encode, texts))
-        if tuple(map(len, data)) != self._lengths:
-            raise ConfigError(
-                f"Texts don't fit the digest: expected lengths {self._lengths}, "
-                f"got {tuple(map(len, data))}"
-            )
-        ordered = data if self._in_order is None else self._in_order(data)
-        return hashlib.sha256(self._form % ordered).hexdigest()
 
 
 def check_digest(what: str, value: str) -> str:

@@ -3,6 +3,7 @@
 Pure data in, data out: no tensor, no clock, no store.
 
     points    OperatingPoint, the menu's names
+    request   the chunks that are wanted, in order
     catalog   what is known of a chunk: canonical, conditioned KV, patches
     names     what KV is called by how it was made
     lanes     one function a lane, tried in the menu's order
@@ -17,10 +18,10 @@ from kamera.planner.catalog import (
     PatchRecord,
     StaticCatalog,
 )
-from kamera.planner.lanes import made_of
-from kamera.planner.names import Front, context_of, served_name
-from kamera.planner.plan import Choice, Plan, PlannedChunk, Request, RequestedChunk, plan
+from kamera.planner.names import Front, context_of, formed_name, served_name
+from kamera.planner.plan import Choice, Plan, PlannedChunk, plan
 from kamera.planner.points import OperatingPoint
+from kamera.planner.request import Request, RequestedChunk
 
 __all__ = [
     "Catalog",
@@ -37,7 +38,7 @@ __all__ = [
     "RequestedChunk",
     "StaticCatalog",
     "context_of",
-    "made_of",
+    "formed_name",
     "plan",
     "served_name",
 ]

@@ -3,10 +3,11 @@
 Records are tuples: a plan makes some hundreds of them, within a millisecond.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
+from kamera.planner.names import formed_name
 from kamera.planner.points import OperatingPoint
 
 PatchKind = Literal["exact", "orbit", "served"]
@@ -16,10 +17,12 @@ PatchKind = Literal["exact", "orbit", "served"]
 class PatchRecord(NamedTuple):
     """A stored patch: the antecedents it was formed on (in any order for an orbit patch), what it keeps.
 
+    `name` is the store's: that of its chunk, its kind, its antecedents and what it keeps, all in one.
     `rank` is its rank, or the words of its profile where that is more than a rank.
     `context` names how these were made, for a served patch alone.
     """
 
+    name: str
     kind: PatchKind
     antecedents: tuple[str, ...]
     rank: int | str
@@ -29,6 +32,13 @@ class PatchRecord(NamedTuple):
     def shown(self) -> str:
         """What it keeps, for a person."""
         return f"rank {self.rank}" if isinstance(self.rank, int) else self.rank
+
+    def kv_name(self, chunk: str) -> str:
+        """The name of the KV of `chunk`, whose patch it is, when it serves it.
+
+        A served patch stands for the KV that it was formed from, as an exact patch does for exact KV.
+        """
+        return formed_name(chunk, self.context) if self.kind == "served" else self.name
 
 
 class ConditionedRecord(NamedTuple):
@@ -58,8 +68,16 @@ class ChunkRecord(NamedTuple):
 class Catalog(Protocol):
     """What is known. The same questions get the same answers while a plan is made."""
 
-    def of(self, chunk: str, antecedents: tuple[str, ...], context: str) -> ChunkRecord:
-        """The record of `chunk`; of its patches, at least those for these antecedents and this context."""
+    def window(self, chunks: tuple[str, ...]) -> Sequence[ChunkRecord]:
+        """Each chunk's record in this window.
+
+        Of its patches, at least the best one for all the chunks in front, exact or the orbit's.
+        """
+
+    def served(
+        self, chunks: tuple[str, ...], contexts: Mapping[int, str]
+    ) -> Mapping[int, PatchRecord]:
+        """For places of this window the patches that were formed in these contexts, where there is one."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +86,17 @@ class StaticCatalog:
 
     records: Mapping[str, ChunkRecord] = field(default_factory=dict)
 
-    def of(self, chunk: str, antecedents: tuple[str, ...] = (), context: str = "") -> ChunkRecord:
-        """The chunk's record; an empty one if it is unknown."""
-        return self.records.get(chunk, ChunkRecord())
+    def window(self, chunks: tuple[str, ...]) -> list[ChunkRecord]:
+        """The chunks' records; an empty one for what is unknown."""
+        return [self.records.get(chunk, ChunkRecord()) for chunk in chunks]
+
+    def served(
+        self, chunks: tuple[str, ...], contexts: Mapping[int, str]
+    ) -> dict[int, PatchRecord]:
+        """Those among the chunks' patches."""
+        return {
+            place: patch
+            for place, context in contexts.items()
+            for patch in self.window(chunks)[place].patches
+            if (patch.kind, patch.antecedents, patch.context) == ("served", chunks[:place], context)
+        }

@@ -9,25 +9,25 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kamera.planner.catalog import ChunkRecord, PatchRecord
-from kamera.planner.names import context_of
+from kamera.planner.names import context_of, served_name
 from kamera.planner.points import OperatingPoint
+from kamera.planner.request import Request, RequestedChunk
 
 
 @dataclass(slots=True)
 class Situation:
-    """One chunk of the request: its size, the antecedents it will stand behind, what is held of it."""
+    """One chunk of the request: the antecedents it will stand behind, what is held of it."""
 
-    num_tokens: int
+    request: Request
+    chunk: RequestedChunk
     antecedents: tuple[str, ...]
     record: ChunkRecord
-    pinned: bool = False
-    """Whether the first antecedent is the pinned prefix, which never leaves."""
     context: str = ""
     """Names how what stands in front was made; empty when it is all exact."""
-    behind: str = ""
-    """`context_of` the antecedents themselves; empty to have it computed."""
-    keep_survivors: bool = True
-    """Whether a chunk may keep what it absorbed of antecedents that left."""
+    formed: str = ""
+    """The name of KV that is prefilled here. Of no use to `HELD`."""
+    served: PatchRecord | None = None
+    """The patch that was formed in this context, if one is listed. Of no use to `HELD`."""
 
 
 class Choice(NamedTuple):
@@ -35,40 +35,29 @@ class Choice(NamedTuple):
 
     point: OperatingPoint
     reason: str
+    name: str
+    """Names the KV that it gives: the chunk's digest when that is what re-prefill caches."""
     num_prefilled: int = 0
     """Tokens that a forward runs over."""
     patch: PatchRecord | None = None
     slot: str | None = None
     """Where the conditioned KV to relocate is held."""
-    how: tuple[str, ...] = ()
-    """What the chunk's KV is made of, when it isn't what re-prefill would cache; empty when it is."""
-    name: str = ""
-    """The name that its KV has already, when it is held as it was made."""
 
 
 Lane = Callable[[Situation], Choice | None]
 
 
-def made_of(patch: PatchRecord, behind: str = "") -> tuple[str, ...]:
-    """What KV that a patch serves is made of: `Choice.how`. `behind`: `context_of` its antecedents, if known.
-
-    A served patch stands for the KV that it was formed from, as an exact patch does for exact KV.
-    """
-    if patch.kind == "served":
-        return ("formed", patch.context)
-    return (patch.kind, str(patch.rank), behind or context_of(patch.antecedents))
-
-
 def leading(situation: Situation) -> Choice | None:
     """The conditioned KV on exactly these antecedents is in the window, or there is no antecedent."""
+    chunk = situation.chunk.chunk
     if not situation.antecedents and situation.record.canonical:
-        return Choice(OperatingPoint.LEADING, "leads the window: canonical, deficit 0")
+        return Choice(OperatingPoint.LEADING, "leads the window: canonical, deficit 0", chunk)
     for held in situation.record.conditioned:
         if held.antecedents == situation.antecedents:
             # What was formed behind approximate KV is held like any other; a patch keeps its lane.
             point = OperatingPoint.LEADING if held.point is OperatingPoint.FORM else held.point
             reason = "held on the same antecedents: relocate"
-            return Choice(point, reason, slot=held.slot, name=held.name)
+            return Choice(point, reason, held.name or chunk, slot=held.slot)
     return None
 
 
@@ -79,8 +68,7 @@ def exact(situation: Situation) -> Choice | None:
     for patch in situation.record.patches:
         if patch.kind == "exact" and patch.antecedents == situation.antecedents:
             reason = f"patch of {patch.shown} formed on the same antecedents"
-            how = made_of(patch, situation.behind)
-            return Choice(OperatingPoint.EXACT, reason, patch=patch, how=how)
+            return Choice(OperatingPoint.EXACT, reason, patch.name, patch=patch)
     return None
 
 
@@ -91,34 +79,32 @@ def orbit(situation: Situation) -> Choice | None:
     for patch in situation.record.patches:
         if patch.kind == "orbit" and sorted(patch.antecedents) == sorted(situation.antecedents):
             reason = f"same {len(patch.antecedents)} antecedents in another order: orbit patch"
-            return Choice(OperatingPoint.ORBIT, reason, patch=patch, how=made_of(patch))
+            return Choice(OperatingPoint.ORBIT, reason, patch.name, patch=patch)
     return None
 
 
 def survivor(situation: Situation) -> Choice | None:
     """The head of what it was conditioned on has left; the rest stands in the same order."""
-    if not situation.keep_survivors:
+    if not situation.request.keep_survivors:
         return None
     here = situation.antecedents
     for held in situation.record.conditioned:
-        if _head_left(held.antecedents, here, situation.pinned):
+        if _head_left(held.antecedents, here, situation.request.pinned):
             left = len(held.antecedents) - len(here)
             reason = f"{left} leading antecedent{'s' * (left > 1)} left: relocate, no patch"
             how = ("survivor", held.name, context_of(held.antecedents))
-            return Choice(OperatingPoint.SURVIVOR, reason, slot=held.slot, how=how)
+            name = served_name(situation.chunk.chunk, *how)
+            return Choice(OperatingPoint.SURVIVOR, reason, name, slot=held.slot)
     return None
 
 
 def served(situation: Situation) -> Choice | None:
     """A patch formed on the same antecedents when approximate KV stood in front, made as it is now."""
-    if not (situation.record.canonical and situation.context):
+    patch = situation.served
+    if patch is None:
         return None
-    for patch in situation.record.patches:
-        same = patch.antecedents == situation.antecedents and patch.context == situation.context
-        if patch.kind == "served" and same:
-            reason = f"patch of {patch.shown} formed behind this same approximate window"
-            return Choice(OperatingPoint.SERVED, reason, patch=patch, how=made_of(patch))
-    return None
+    reason = f"patch of {patch.shown} formed behind this same approximate window"
+    return Choice(OperatingPoint.SERVED, reason, situation.formed, patch=patch)
 
 
 def recall(situation: Situation) -> Choice | None:
@@ -126,8 +112,8 @@ def recall(situation: Situation) -> Choice | None:
     if not (situation.record.evicted and situation.record.canonical):
         return None
     reason = f"evicted and back; {_why_no_patch(situation)}: fresh patch, no vision"
-    how = ("formed", situation.context) if situation.context else ()
-    return Choice(OperatingPoint.RECALL, reason, num_prefilled=situation.num_tokens, how=how)
+    num_tokens = situation.chunk.num_tokens
+    return Choice(OperatingPoint.RECALL, reason, situation.formed, num_tokens)
 
 
 def form(situation: Situation) -> Choice:
@@ -135,11 +121,14 @@ def form(situation: Situation) -> Choice:
     record = situation.record
     seen = record.canonical or record.patches or record.conditioned
     why = f"miss: {_why_no_patch(situation)}" if seen else "miss: never seen"
-    how = ("formed", situation.context) if situation.context else ()
-    return Choice(OperatingPoint.FORM, why, num_prefilled=situation.num_tokens, how=how)
+    return Choice(OperatingPoint.FORM, why, situation.formed, situation.chunk.num_tokens)
 
 
-MENU: tuple[Lane, ...] = (leading, exact, orbit, survivor, served, recall, form)
+HELD: tuple[Lane, ...] = (leading, exact, orbit, survivor)
+"""Those that serve what is held behind these very antecedents, whatever the context."""
+BEHIND: tuple[Lane, ...] = (served, recall, form)
+"""The others: all give KV as it is prefilled behind the context, and so of one name."""
+MENU = HELD + BEHIND
 
 
 def _head_left(formed: tuple[str, ...], here: tuple[str, ...], pinned: bool) -> bool:

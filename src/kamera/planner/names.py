@@ -6,10 +6,19 @@ import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
 
+_CONTEXT = b"kamera.context "
+
 
 def served_name(chunk: str, *how: str) -> str:
     """The name of a chunk's KV as it stands in a window: 64 hex digits that depend on how it was made."""
     return hashlib.sha256(repr(("kamera.served", chunk, *how)).encode()).hexdigest()
+
+
+def formed_name(chunk: str, context: str) -> str:
+    """The name of KV that was prefilled in a context: the chunk's own where that is empty."""
+    if not context:
+        return chunk
+    return hashlib.sha256(f"kamera.formed {len(chunk)}:{chunk}{context}".encode()).hexdigest()
 
 
 def context_of(names: Sequence[str]) -> str:
@@ -18,38 +27,34 @@ def context_of(names: Sequence[str]) -> str:
 
 
 class Front:
-    """What stands in front of the next chunk, named as it grows: one step of the hash for each chunk."""
+    """What stands in front of the next chunk, as it was made.
+
+    Attributes:
+        context: `context_of` the names of what was added; empty while all of it is exact. It grows by one
+            step of the digest for each chunk.
+    """
 
     def __init__(self) -> None:
-        self._chunks = hashlib.sha256(_encoded("kamera.context"))
-        self._names = self._chunks
-        self._is_exact = True
-
-    @property
-    def behind(self) -> str:
-        """`context_of` the chunks' digests, however they were made."""
-        return self._chunks.copy().hexdigest()
-
-    @property
-    def context(self) -> str:
-        """`context_of` the names; empty when all of it is exact."""
-        return "" if self._is_exact else self._names.copy().hexdigest()
+        self.context = ""
+        self._exact: list[str] = []
+        self._names = hashlib.sha256(_CONTEXT)
 
     def add(self, chunk: str, name: str) -> None:
         """One more chunk, and the name of its KV: the chunk's own when it is exact."""
-        if self._is_exact and name != chunk:
-            self._is_exact = False
-            self._names = self._chunks.copy()
-        self._chunks.update(_encoded(chunk))
-        if not self._is_exact:
-            self._names.update(_encoded(name))
+        if not self.context:
+            if name == chunk:
+                self._exact.append(chunk)
+                return
+            self._names.update(b"".join(map(_encoded, self._exact)))
+        self._names.update(_encoded(name))
+        self.context = self._names.copy().hexdigest()
 
 
 @lru_cache(maxsize=1024)
 def _context_of(names: tuple[str, ...]) -> str:
-    return hashlib.sha256(_encoded("kamera.context", *names)).hexdigest()
+    return hashlib.sha256(_CONTEXT + b"".join(map(_encoded, names))).hexdigest()
 
 
-def _encoded(*parts: str) -> bytes:
-    """The parts one after the other, each with its length in front: no other parts have these bytes."""
-    return "".join([f"{len(part)}:{part}" for part in parts]).encode()
+def _encoded(part: str) -> bytes:
+    """A part with its length in front: no two sequences of parts have the same bytes."""
+    return f"{len(part)}:{part}".encode()

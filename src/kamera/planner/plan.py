@@ -3,42 +3,12 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kamera.errors import ConfigError
 from kamera.planner.catalog import Catalog
-from kamera.planner.lanes import MENU, Choice, Situation
-from kamera.planner.names import Front, served_name
+from kamera.planner.lanes import BEHIND, HELD, Choice, Lane, Situation
+from kamera.planner.names import Front, formed_name
+from kamera.planner.request import Request, RequestedChunk
 
-__all__ = ["Choice", "Plan", "PlannedChunk", "Request", "RequestedChunk", "plan"]
-
-
-class RequestedChunk(NamedTuple):
-    """One chunk of the window that is wanted: where it sits, what it is, how many tokens it has."""
-
-    slot: str
-    chunk: str
-    num_tokens: int
-
-
-@dataclass(frozen=True)
-class Request:
-    """The chunks that are wanted, in window order.
-
-    `pinned`: the first is the pinned prefix. `keep_survivors`: whether a chunk may keep what it absorbed
-    of antecedents that left.
-    """
-
-    chunks: tuple[RequestedChunk, ...]
-    pinned: bool = False
-    keep_survivors: bool = True
-
-    def __post_init__(self) -> None:
-        slots = [chunk.slot for chunk in self.chunks]
-        if len(set(slots)) < len(slots):
-            raise ConfigError(f"Invalid request: expected each slot once, got {slots}")
-
-    def antecedents(self, index: int) -> tuple[str, ...]:
-        """The digests of the chunks before the one at `index`."""
-        return tuple(chunk.chunk for chunk in self.chunks[:index])
+__all__ = ["Choice", "Plan", "PlannedChunk", "plan"]
 
 
 class PlannedChunk(NamedTuple):
@@ -53,10 +23,7 @@ class PlannedChunk(NamedTuple):
     @property
     def name(self) -> str:
         """The name of the chunk's KV: its digest when it is exact."""
-        choice = self.choice
-        return choice.name or (
-            served_name(self.request.chunk, *choice.how) if choice.how else self.request.chunk
-        )
+        return self.choice.name
 
 
 @dataclass(frozen=True)
@@ -78,30 +45,55 @@ class Plan:
 
 
 def plan(request: Request, catalog: Catalog) -> Plan:
-    """The cheapest lane that is valid for each chunk; prefill where none is."""
-    planned: list[PlannedChunk] = []
-    front = Front()
-    digests = tuple(chunk.chunk for chunk in request.chunks)
-    for index, chunk in enumerate(request.chunks):
-        antecedents, context = digests[:index], front.context
-        situation = Situation(
-            chunk.num_tokens,
-            antecedents,
-            catalog.of(chunk.chunk, antecedents, context),
-            request.pinned,
-            context,
-            front.behind,
-            request.keep_survivors,
+    """The cheapest lane that is valid for each chunk; prefill where none is.
+
+    The catalog is asked twice, each time for the whole window: for what is held behind the chunks in front,
+    then for what was formed in the contexts that this leaves.
+    """
+    situations, choices = _walk(request, catalog)
+    contexts = {
+        place: situation.context
+        for place, situation in enumerate(situations)
+        if choices[place] is None and situation.context and situation.record.canonical
+    }
+    if contexts:
+        for place, patch in catalog.served(request.digests, contexts).items():
+            situations[place].served = patch
+    planned = []
+    for situation, held in zip(situations, choices, strict=True):
+        choice = held or _first(BEHIND, situation)
+        if choice is None:
+            raise AssertionError("the last lane always answers")
+        planned.append(
+            PlannedChunk(situation.chunk, situation.antecedents, choice, situation.context)
         )
-        made = PlannedChunk(chunk, antecedents, _choose(situation), context)
-        planned.append(made)
-        front.add(chunk.chunk, made.name)
     return Plan(tuple(planned))
 
 
-def _choose(situation: Situation) -> Choice:
-    for lane in MENU:
+def _walk(request: Request, catalog: Catalog) -> tuple[list[Situation], list[Choice | None]]:
+    """From the front: how each chunk is served if it is held, and in which context it stands.
+
+    Where nothing is held the context of what follows is known all the same: KV that is prefilled here and
+    that of a patch which was formed here have one name.
+    """
+    situations: list[Situation] = []
+    choices: list[Choice | None] = []
+    front, digests = Front(), request.digests
+    for place, record in enumerate(catalog.window(digests)):
+        chunk = request.chunks[place]
+        situation = Situation(request, chunk, digests[:place], record, front.context)
+        choice = _first(HELD, situation)
+        if choice is None:
+            situation.formed = formed_name(chunk.chunk, front.context)
+        front.add(chunk.chunk, situation.formed if choice is None else choice.name)
+        situations.append(situation)
+        choices.append(choice)
+    return situations, choices
+
+
+def _first(lanes: tuple[Lane, ...], situation: Situation) -> Choice | None:
+    for lane in lanes:
         choice = lane(situation)
         if choice is not None:
             return choice
-    raise AssertionError("the last lane always answers")
+    return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from kamera.chunk import Chunk
 from kamera.engines.contract import Engine
 from kamera.library import Library
-from kamera.planner import Front, OperatingPoint, PatchRecord, Plan, PlannedChunk, served_name
+from kamera.planner import Front, OperatingPoint, PatchRecord, Plan, PlannedChunk, formed_name
 from kamera.session.canvas import Canvas
 from kamera.session.former import Former
 from kamera.session.outcome import ChunkOutcome
@@ -141,7 +141,7 @@ class Carrier:
         leading = self.prefix if behind else None
         self.pending.add(FormJob(chunk, planned.antecedents, kv, positions, context, leading))
         point = OperatingPoint.FORM if context else OperatingPoint.LEADING
-        name = served_name(chunk.digest, "formed", context) if context else chunk.digest
+        name = formed_name(chunk.digest, context)
         return Resident(Cached(kv, positions), planned.antecedents, point, name)
 
 

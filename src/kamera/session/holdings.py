@@ -6,9 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from kamera.chunk import Chunk
 from kamera.library import Library
-from kamera.planner import ChunkRecord, ConditionedRecord
+from kamera.planner import ChunkRecord, ConditionedRecord, PatchRecord
 from kamera.session.resident import Resident
 
 
@@ -20,21 +19,39 @@ class Holdings:
     """
 
     library: Library
-    chunks: Mapping[str, Chunk]
     residents: Mapping[str, Resident]
     slots: Mapping[str, str]
     ever_left: Collection[str]
 
-    def of(self, chunk: str, antecedents: tuple[str, ...], context: str) -> ChunkRecord:
-        """What is held of `chunk` behind these antecedents, made as `context` says."""
-        conditioned = self._conditioned.get(chunk, ())
-        if antecedents and any(held.antecedents == antecedents for held in conditioned):
-            return ChunkRecord(conditioned=conditioned)  # leads: nothing else is looked at
-        known, evicted = self.chunks[chunk], chunk in self.ever_left
-        if not self.library.has_canonical(known):
-            return ChunkRecord(conditioned=conditioned, evicted=evicted)
-        patch = self.library.best_patch(known, antecedents, context) if antecedents else None
-        return ChunkRecord(True, () if patch is None else (patch,), conditioned, evicted)
+    def window(self, chunks: tuple[str, ...]) -> list[ChunkRecord]:
+        """What is held of each chunk in this window. Of KV that leads nothing else is looked at."""
+        asked = [i for i in range(len(chunks)) if not (i and self._leads(chunks, i))]
+        found = self.library.look_up(chunks, asked)
+        records = []
+        for index, chunk in enumerate(chunks):
+            patch = found.get(index)
+            records.append(
+                ChunkRecord(
+                    index in found,
+                    () if patch is None else (patch,),
+                    self._conditioned.get(chunk, ()),
+                    chunk in self.ever_left,
+                )
+            )
+        return records
+
+    def served(
+        self, chunks: tuple[str, ...], contexts: Mapping[int, str]
+    ) -> dict[int, PatchRecord]:
+        """The patches that are listed for chunks in these contexts."""
+        return self.library.look_up_served(chunks, contexts)
+
+    def _leads(self, chunks: tuple[str, ...], index: int) -> bool:
+        """Whether the window holds the chunk's KV on exactly those in front."""
+        conditioned = self._conditioned.get(chunks[index])
+        return conditioned is not None and any(
+            held.antecedents == chunks[:index] for held in conditioned
+        )
 
     @cached_property
     def _conditioned(self) -> dict[str, tuple[ConditionedRecord, ...]]:

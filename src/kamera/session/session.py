@@ -376,7 +376,7 @@ class Session:
 
     def _catalog(self, window: Window) -> Catalog:
         ever_left = {slot.chunk for slot in (*self.window.evicted, *window.evicted)}
-        return Holdings(self.library, self._chunks, self._residents, self._slots(), ever_left)
+        return Holdings(self.library, self._residents, self._slots(), ever_left)
 
 
 def _shown(chunks: Sequence[Chunk]) -> list[Slot]:

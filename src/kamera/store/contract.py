@@ -22,7 +22,7 @@ replaces it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -186,6 +186,10 @@ class Store(ABC):
     @abstractmethod
     def contains(self, key: EntryKey) -> bool:
         """Whether an entry is listed under `key`. Neither verifies it nor counts as a use."""
+
+    def contains_each(self, keys: Sequence[EntryKey]) -> list[bool]:
+        """`contains` of each key, in order: what a plan asks, hundreds at a time. Not of one moment."""
+        return [self.contains(key) for key in keys]
 
     @abstractmethod
     def peek(self, key: EntryKey) -> Peek | None:

@@ -14,7 +14,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kamera.errors import ConfigError
@@ -76,9 +76,14 @@ class Directory:
         return Path(self.name_of(key))
 
     def name_of(self, key: EntryKey) -> str:
-        """`file_of` as text: a plan asks for hundreds, and a `Path` costs more than the system's answer."""
+        """`file_of` as text: a `Path` costs more than the system's answer to a question."""
         kind, digest = key
-        return f"{self._prefix}{digest[:2]}/{kind}-{digest}.safetensors"
+        return f"{self._prefix}{digest[:2]}/{kind}-{digest}{SUFFIX}"
+
+    def names_of(self, keys: Sequence[EntryKey]) -> list[str]:
+        """`name_of` each."""
+        prefix = self._prefix
+        return [f"{prefix}{d[:2]}/{kind}-{d}{SUFFIX}" for kind, d in keys]
 
     def files(self) -> Iterator[tuple[EntryKey, Path]]:
         """Every file that is named like an entry, in no order. Unreadable folders are left out."""

@@ -15,7 +15,7 @@ import sqlite3
 import stat
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -206,6 +206,12 @@ class DiskStore(Store):
     def contains(self, key: EntryKey) -> bool:
         """See `Store.contains`. Whether something lies there under its name: a get says if it is good."""
         return not self._closed and os.access(self._directory.name_of(key), os.F_OK)
+
+    def contains_each(self, keys: Sequence[EntryKey]) -> list[bool]:
+        """See `Store.contains_each`."""
+        if self._closed:
+            return [False] * len(keys)
+        return [os.access(name, os.F_OK) for name in self._directory.names_of(keys)]
 
     def peek(self, key: EntryKey) -> Peek | None:
         """See `Store.peek`. A put brings another file, and so another inode or time."""

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from kamera.errors import ConfigError
@@ -129,6 +129,11 @@ class MemoryStore(Store):
     def contains(self, key: EntryKey) -> bool:
         """See `Store.contains`. One look into a dict, which needs no lock."""
         return key in self._entries
+
+    def contains_each(self, keys: Sequence[EntryKey]) -> list[bool]:
+        """See `Store.contains_each`."""
+        entries = self._entries
+        return [key in entries for key in keys]
 
     @contextmanager
     def pin(self, key: EntryKey) -> Iterator[bool]:

@@ -1,7 +1,7 @@
 """Memory over disk: reads come from memory, writes go to both, a restart loses nothing."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -84,6 +84,13 @@ class TieredStore(Store):
     def contains(self, key: EntryKey) -> bool:
         """See `Store.contains`."""
         return self.memory.contains(key) or self.disk.contains(key)
+
+    def contains_each(self, keys: Sequence[EntryKey]) -> list[bool]:
+        """See `Store.contains_each`. The disk is asked for what memory hasn't."""
+        in_memory = self.memory.contains_each(keys)
+        others = [key for key, held in zip(keys, in_memory, strict=True) if not held]
+        on_disk = iter(self.disk.contains_each(others))
+        return [held or next(on_disk) for held in in_memory]
 
     @contextmanager
     def pin(self, key: EntryKey) -> Iterator[bool]:

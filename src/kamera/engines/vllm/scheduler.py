@@ -19,7 +19,7 @@ from kamera.engines.vllm.steps import Formed, Shelf, Step, blind_steps, steps_of
 from kamera.engines.vllm.sums import Sums
 from kamera.engines.vllm.tracked import Tracked, plan_name
 from kamera.library import Library
-from kamera.planner import PatchRecord
+from kamera.planner import PatchKind
 from kamera.store import Store
 
 logger = logging.getLogger("vllm.kamera")
@@ -168,8 +168,7 @@ class SchedulerHalf:
         library = self._library(tracked.owner.models[shard], tracked.owner.tenant)
         if tracked.blind:
             return blind_steps(chunks, library)
-        by_digest = {chunk.digest: chunk for chunk in chunks}
-        shelf = Shelf(library, by_digest, self._formed[shard])
+        shelf = Shelf(library, self._formed[shard])
         steps = steps_of(chunks, shelf, keep_survivors=self.settings.keep_survivors)
         for chunk, step in zip(chunks, steps, strict=True):
             if step.held and step.patch is not None:
@@ -247,10 +246,10 @@ class SchedulerHalf:
                     self._spool.done(chunk.digest)
                 else:
                     self._spool.ask(chunk, tracked.salt, tracked.hashes[index])
-            kind = "served" if contexts[shard] else "exact"
-            record = PatchRecord(kind, antecedents[shard], library.rank, contexts[shard])  # type: ignore[arg-type]
+            kind: PatchKind = "served" if contexts[shard] else "exact"
+            record = library.record(chunk, kind, antecedents[shard], contexts[shard])
             self._formed[shard].add(chunk.digest, record)
-            wanted |= record not in library.patches(chunk, antecedents[shard], contexts[shard])
+            wanted |= not library.has_patch(record)
         return wanted
 
     def _count(self, tracked: Tracked) -> None:

@@ -17,7 +17,6 @@ from kamera.planner import (
     PlannedChunk,
     Request,
     RequestedChunk,
-    made_of,
     plan,
     served_name,
 )
@@ -81,36 +80,42 @@ class Shelf:
     """
 
     library: Library
-    chunks: Mapping[str, Chunk]
     formed: Formed
     limit: int | None = None
     survivors: dict[str, PatchRecord] = field(default_factory=dict)
 
-    def of(self, chunk: str, antecedents: tuple[str, ...], context: str) -> ChunkRecord:
-        """What is held of `chunk` behind these antecedents."""
-        known = self.chunks[chunk]
-        if self.limit is not None and len(antecedents) >= self.limit:
-            return ChunkRecord()
-        if not self.library.has_canonical(known):
-            return ChunkRecord()
-        patch = self.library.best_patch(known, antecedents, context) if antecedents else None
-        patches = () if patch is None else (patch,)
-        if patch is not None and patch.kind != "served":
-            return ChunkRecord(canonical=True, patches=patches)  # no survivor comes before it
-        conditioned = tuple(self._conditioned(known, antecedents))
-        return ChunkRecord(canonical=True, patches=patches, conditioned=conditioned)
+    def window(self, chunks: tuple[str, ...]) -> list[ChunkRecord]:
+        """What is held of each chunk behind those in front."""
+        found = self.library.look_up(chunks, range(len(chunks))[: self.limit])
+        return [
+            self._record(chunks, place, found[place]) if place in found else ChunkRecord()
+            for place in range(len(chunks))
+        ]
 
-    def _conditioned(self, chunk: Chunk, antecedents: tuple[str, ...]) -> list[ConditionedRecord]:
+    def served(
+        self, chunks: tuple[str, ...], contexts: Mapping[int, str]
+    ) -> dict[int, PatchRecord]:
+        """The patches that are listed for chunks in these contexts."""
+        return self.library.look_up_served(chunks, contexts)
+
+    def _record(
+        self, chunks: tuple[str, ...], place: int, patch: PatchRecord | None
+    ) -> ChunkRecord:
+        """Of a chunk whose canonical is listed."""
+        if patch is not None:
+            return ChunkRecord(canonical=True, patches=(patch,))  # no survivor comes before it
+        conditioned = tuple(self._conditioned(chunks[place], chunks[:place]))
+        return ChunkRecord(canonical=True, conditioned=conditioned)
+
+    def _conditioned(self, chunk: str, antecedents: tuple[str, ...]) -> list[ConditionedRecord]:
         """A canonical with its patch stands for the KV that it was formed on: a survivor's source."""
         found = []
-        for record in self.formed.behind_more(chunk.digest, antecedents):
-            if self.library.has_patch(chunk, record):
-                slot = f"{record.kind}:{record.context}:{','.join(record.antecedents)}"
-                self.survivors[slot] = record
+        for record in self.formed.behind_more(chunk, antecedents):
+            if self.library.has_patch(record):
+                self.survivors[record.name] = record
+                name = record.kv_name(chunk)
                 found.append(
-                    ConditionedRecord(
-                        record.antecedents, slot, OperatingPoint.EXACT, _patched_name(chunk, record)
-                    )
+                    ConditionedRecord(record.antecedents, record.name, OperatingPoint.EXACT, name)
                 )
         return found
 
@@ -168,8 +173,3 @@ def _step(planned: PlannedChunk, shelf: Shelf) -> Step:
     choice = planned.choice
     patch = choice.patch if choice.slot is None else shelf.survivors[choice.slot]
     return Step(choice.point.value, choice.reason, planned.name, held=True, patch=patch)
-
-
-def _patched_name(chunk: Chunk, record: PatchRecord) -> str:
-    """As the planner names a chunk that this patch serves."""
-    return served_name(chunk.digest, *made_of(record))

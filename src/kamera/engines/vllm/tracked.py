@@ -9,7 +9,7 @@ from typing import Any
 from kamera.chunk import Chunk
 from kamera.engines.vllm.metadata import Owner
 from kamera.engines.vllm.steps import Step
-from kamera.planner import Front, context_of, served_name
+from kamera.planner import Front, context_of, formed_name
 
 
 @dataclass
@@ -92,7 +92,7 @@ class Tracked:
     def _name(self, shard: int, index: int, chunk: Chunk, context: str) -> str:
         """The name of a chunk's KV in this request's blocks."""
         if index >= self.num_loaded or self.failed:
-            return served_name(chunk.digest, "formed", context) if context else chunk.digest
+            return formed_name(chunk.digest, context)
         held = self.steps[shard][index].name
         if self.num_local >= self.ends[index]:  # the engine's own prefix cache: exact
             return chunk.digest
