@@ -9,9 +9,12 @@ What it costs depends on what is found:
     exact      each chunk has a patch formed on the antecedents that it has now
     served     each chunk's patch was formed behind the same approximate window: the last thing that is tried
 
-Each plan starts from a library that has named nothing yet, as for a window that was never seen; `again` is a
-second look at the same one. The ceiling is as many look-ups in a dict of a million keys as the plan asked
-questions of the store; `bare` makes each question's name with one SHA-256 and asks the system for the file.
+Each plan is by a library of its own, as for a window that was never seen; `again` is another look by the same
+one, which keeps nothing of the first. A store that has never had an orbit patch isn't asked for any; `served,
+with an orbit` is the same window when it has had one, for chunks that aren't in it.
+
+The ceiling is as many look-ups in a dict of a million keys as the plan asked questions of the store; `bare`
+makes each question's name with one SHA-256 and asks the system for the file, as the store does.
 
 Beside it: opening a folder that knows a million chunks, making its index anew from the files (a sample,
 scaled), and the memory that a known chunk takes.
@@ -23,13 +26,13 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import os
 import resource
 import statistics
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -45,6 +48,7 @@ from known_store import (
     chunks_of,
     keep_canonicals,
     keep_exact,
+    keep_patch,
     keep_served,
     known_store,
     library_of,
@@ -55,6 +59,7 @@ from known_store import (
 KNOWN = (10**3, 10**4, 10**5, 10**6)
 WINDOWS = (4, 16, 64)
 KINDS = ("held", "unknown", "exact", "served", "exact, again")
+WITH_ORBIT = "served, with an orbit"
 MILLION = 10**6
 CALLS = 4
 
@@ -113,9 +118,9 @@ def keys_asked(store: TieredStore, arm: Callable[[], Any]) -> list[EntryKey]:
         keys.append(key)
         return contains(key)
 
-    def each(asked: Sequence[EntryKey]) -> list[bool]:
-        keys.extend(asked)
-        return contains_each(asked)
+    def each(kind: str, digests: Sequence[str]) -> list[bool]:
+        keys.extend(EntryKey(kind, digest) for digest in digests)
+        return contains_each(kind, digests)
 
     with patch.multiple(store, contains=one, contains_each=each):
         arm()
@@ -131,14 +136,14 @@ def dict_look_up(keys: list[EntryKey], everything: dict[str, int]) -> Callable[[
 def bare_look_up(keys: list[EntryKey], disk: DiskStore) -> Callable[[], int]:
     """One digest and one question to the system for each key."""
     texts = [str(key).encode() * 4 for key in keys]  # about the bytes that name a patch
-    names = [disk._directory.name_of(key) for key in keys]
+    by_kind: dict[str, list[str]] = {}
+    for key in keys:
+        by_kind.setdefault(key.kind, []).append(key.digest)
 
     def ask() -> int:
-        found = 0
-        for text, name in zip(texts, names, strict=True):
+        for text in texts:
             hashlib.sha256(text).hexdigest()
-            found += os.access(name, os.F_OK)
-        return found
+        return sum(sum(disk._directory.has_each(kind, of)) for kind, of in by_kind.items())
 
     return ask
 
@@ -151,15 +156,29 @@ def plan_rows(known: KnownStore, size: int, rounds: int) -> list[dict[str, Any]]
         held = store.memory.keys()
         for key in held:
             store.memory.delete(key)
-        asked = {kind: keys_asked(store, arm) for kind, arm in arms.items()}
-        dicts = {f"{k}, dict": dict_look_up(asked[k], everything) for k in arms}
-        bare = {f"{k}, bare": bare_look_up(asked[k], disk) for k in arms if asked[k]}
-        timings = measure_short({**arms, **dicts, **bare}, rounds)
-        cpus = {kind: cpu_s(arm) for kind, arm in arms.items()}
-    facts = {"chunks": size, "known": known.count}
+        facts = {"chunks": size, "known": known.count}
+        rows = kind_rows(arms, store, everything, rounds, facts)
+        with orbit_kept(store):
+            arms = {WITH_ORBIT: arms["served"]}
+            return rows + kind_rows(arms, store, everything, rounds, facts)
+
+
+def kind_rows(
+    arms: dict[str, Callable[[], Any]],
+    store: TieredStore,
+    everything: dict[str, int],
+    rounds: int,
+    facts: dict[str, int],
+) -> list[dict[str, Any]]:
+    """The arms beside what they ask, as look-ups in a dict and bare."""
+    asked = {kind: keys_asked(store, arm) for kind, arm in arms.items()}
+    dicts = {f"{k}, dict": dict_look_up(asked[k], everything) for k in arms}
+    bare = {f"{k}, bare": bare_look_up(asked[k], store.disk) for k in arms if asked[k]}
+    timings = measure_short({**arms, **dicts, **bare}, rounds)
+    cpus = {kind: cpu_s(arm) for kind, arm in arms.items()}
     return [
         row(
-            f"{size} chunks, {kind}, {known.count} known",
+            f"{facts['chunks']} chunks, {kind}, {facts['known']} known",
             timings[kind],
             ("dict", timings[f"{kind}, dict"]),
             kind=kind,
@@ -168,8 +187,22 @@ def plan_rows(known: KnownStore, size: int, rounds: int) -> list[dict[str, Any]]
             bare_s=timings[f"{kind}, bare"].median_s if asked[kind] else 0.0,
             **facts,
         )
-        for kind in KINDS
+        for kind in arms
     ]
+
+
+@contextmanager
+def orbit_kept(store: TieredStore) -> Iterator[None]:
+    """The store with an orbit patch of other chunks, and as it was."""
+    chunks = chunks_of(3, first=10**8)
+    record = library_of(store).record(chunks[2], "orbit", [chunk.digest for chunk in chunks[:2]])
+    keep_patch(library_of(store), record)
+    try:
+        yield
+    finally:
+        key = EntryKey("orbit", record.name)
+        assert store.delete(key)
+        store.disk._directory.file_of(key).parent.rmdir()
 
 
 def start_up(known: KnownStore, rounds: int) -> dict[str, Any]:

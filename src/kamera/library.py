@@ -205,15 +205,14 @@ class Library:
             window: the chunks' digests, in order.
             places: which of them are asked for, ascending.
         """
-        canonicals = [EntryKey.of_checked("canonical", window[place]) for place in places]
-        listed = self.store.contains_each(canonicals)
+        listed = self.store.contains_each("canonical", [window[place] for place in places])
         found: dict[int, PatchRecord | None] = dict.fromkeys(compress(places, listed))
         left = [place for place in found if place]  # what leads needs no patch
         for kind in _EXACT_KINDS:
-            if not left:
-                break
+            if not (left and self.store.may_contain(_entry_kind(kind))):
+                continue
             names = list(self._named(kind, window, left))
-            listed = self._list_patches(names)
+            listed = self.store.contains_each(_entry_kind(kind), names)
             for place, name in compress(zip(left, names, strict=True), listed):
                 found[place] = PatchRecord(name, kind, window[:place], self.rank)
             left = [place for place in left if found[place] is None]
@@ -227,7 +226,7 @@ class Library:
         The store is asked for all of them at once.
         """
         names = list(self._names.served(window, contexts))
-        listed = self._list_patches(names)
+        listed = self.store.contains_each(_entry_kind("served"), names)
         return {
             place: PatchRecord(name, "served", window[:place], self.rank, context)
             for (place, context), name in compress(
@@ -235,14 +234,11 @@ class Library:
             )
         }
 
-    def _list_patches(self, names: Sequence[str]) -> list[bool]:
-        return self.store.contains_each([EntryKey.of_checked("patch", name) for name in names])
-
     def _canonical_key(self, chunk: Chunk) -> EntryKey:
         return EntryKey.of_checked("canonical", chunk.digest)
 
     def _patch_key(self, record: PatchRecord) -> EntryKey:
-        return EntryKey.of_checked("patch", record.name)
+        return EntryKey.of_checked(_entry_kind(record.kind), record.name)
 
     def _named(
         self, kind: PatchKind, window: tuple[str, ...], places: Sequence[int]
@@ -283,6 +279,11 @@ class Library:
         # A put that fails is counted by the store; the window goes on from what it holds.
         owned = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         self.store.put(Entry(key, self.model, self.tenant, owned, attributes))
+
+
+def _entry_kind(kind: PatchKind) -> str:
+    """What the store calls it: an orbit's patch is found by itself, for most stores have none."""
+    return "orbit" if kind == "orbit" else "patch"
 
 
 def _of_tokens(hit: Hit, num_tokens: int) -> Hit | Miss:

@@ -55,15 +55,15 @@ ORDER = st.lists(st.sampled_from(range(4)), min_size=1, max_size=6)
 
 
 class Asked(MemoryStore):
-    """Keeps count of what it is asked."""
+    """Keeps what it is asked."""
 
     def __init__(self) -> None:
         super().__init__(1 << 20)
-        self.times: list[list[EntryKey]] = []
+        self.times: list[tuple[str, list[str]]] = []
 
-    def contains_each(self, keys: Any) -> Any:
-        self.times.append(list(keys))
-        return super().contains_each(keys)
+    def contains_each(self, kind: Any, digests: Any) -> Any:
+        self.times.append((kind, list(digests)))
+        return super().contains_each(kind, digests)
 
 
 NOTHING = Patched(ChunkKV({name: torch.zeros(1, 2, 1, 2) for name in ("k", "v")}), None)
@@ -76,6 +76,10 @@ def library_of(store: MemoryStore) -> Library:
 def put(library: Library, kind: str, name: str) -> None:
     key = EntryKey(kind, name)
     assert library.store.put(Entry(key, MODEL.digest, None, {"k": torch.zeros(1, 2)}, {}))
+
+
+def key_of(record: PatchRecord) -> EntryKey:
+    return EntryKey("orbit" if record.kind == "orbit" else "patch", record.name)
 
 
 def request_of(order: list[int], keep_survivors: bool = True) -> Request:
@@ -158,20 +162,17 @@ def test_a_window_that_is_looked_up_at_once_is_planned_as_in_turn(
     holdings = holdings_of(library, held, {CHUNKS[number].digest for number in left})
     for number in canonicals:
         put(library, "canonical", CHUNKS[number].digest)
-    for (
-        place,
-        kind,
-    ) in patches:  # each for the window as it is planned by now, so that contexts meet
+    for place, kind in patches:  # each as the window is planned by now, so that contexts meet
         if place < len(order):
             found = plan(request, holdings).chunks[place]
             if kind != "served" or found.context:
                 chunk = BY_DIGEST[found.request.chunk]
                 record = library.record(chunk, kind, found.antecedents, found.context)
-                put(library, "patch", record.name)
+                put(library, *key_of(record))
     assert comparable(plan(request, holdings)) == comparable(plan_in_turn(request, holdings))
 
 
-def test_a_window_is_looked_up_in_four_questions_and_each_chunk_for_what_it_lacks() -> None:
+def test_a_window_is_looked_up_in_few_questions_and_each_chunk_for_what_it_lacks() -> None:
     store = Asked()
     library, request = library_of(store), request_of([0, 1, 2, 3])
     for chunk in CHUNKS[:3]:
@@ -181,19 +182,18 @@ def test_a_window_is_looked_up_in_four_questions_and_each_chunk_for_what_it_lack
     made = plan(request, holdings_of(library, {}, set()))
     points = [chunk.choice.point.value for chunk in made.chunks]
     assert points == ["leading", "exact", "form", "form"]
-    canonicals, exacts, orbits, served = store.times
-    assert [key.digest for key in canonicals] == list(request.digests)
-    assert [key.digest for key in exacts] == [
-        exact.name,
-        library.record(CHUNKS[2], "exact", request.digests[:2]).name,
-    ]
-    assert [key.digest for key in orbits] == [
-        library.record(CHUNKS[2], "orbit", request.digests[:2]).name
-    ]
-    context = made.chunks[2].context
-    assert [key.digest for key in served] == [
-        library.record(CHUNKS[2], "served", request.digests[:2], context).name
-    ]
+    behind, context = request.digests[:2], made.chunks[2].context
+
+    def name(kind: PatchKind) -> str:
+        return library.record(CHUNKS[2], kind, behind, context).name
+
+    canonicals = ("canonical", list(request.digests))
+    exacts, served = ("patch", [exact.name, name("exact")]), ("patch", [name("served")])
+    assert store.times == [canonicals, exacts, served]
+    put(library, "orbit", library.record(CHUNKS[3], "orbit", request.digests[:1]).name)
+    store.times.clear()
+    assert plan(request, holdings_of(library, {}, set())) == made
+    assert store.times == [canonicals, exacts, ("orbit", [name("orbit")]), served]
 
 
 def test_a_window_that_is_held_asks_for_its_first_chunk_alone() -> None:
@@ -204,7 +204,7 @@ def test_a_window_that_is_held_asks_for_its_first_chunk_alone() -> None:
     }
     made = plan(request, holdings_of(library_of(store), held, set()))
     assert {chunk.choice.point for chunk in made.chunks} == {OperatingPoint.LEADING}
-    assert store.times == [[EntryKey("canonical", request.digests[0])]]
+    assert store.times == [("canonical", [request.digests[0]])]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -217,10 +217,10 @@ def test_a_plan_sees_what_came_and_what_left_since_the_last_one(kind: PatchKind)
     before = plan(request, holdings).chunks[2]
     assert before.choice.point is OperatingPoint.FORM
     record = library.record(CHUNKS[2], kind, before.antecedents, before.context)
-    put(library, "patch", record.name)
+    put(library, *key_of(record))
     choice = plan(request, holdings).chunks[2].choice
     assert (choice.point.value, choice.patch) == (kind, record._replace(context=record.context))
-    assert library.store.delete(EntryKey("patch", record.name))
+    assert library.store.delete(key_of(record))
     assert plan(request, holdings).chunks[2] == before
 
 
@@ -242,7 +242,7 @@ def test_a_record_is_what_look_ups_give() -> None:
     third = library.record(CHUNKS[2], "served", window[:2], "context")
     for record in (first, second, third):
         assert not library.has_patch(record)
-        put(library, "patch", record.name)
+        put(library, *key_of(record))
         assert library.has_patch(record)
     assert library.look_up(window, range(3)) == {0: None, 1: first, 2: second}
     assert library.look_up(window, [2]) == {2: second}

@@ -148,8 +148,11 @@ class Forged(MemoryStore):
     def contains(self, key: Any) -> bool:
         return self.true.contains(key)
 
-    def contains_each(self, keys: Any) -> Any:
-        return self.true.contains_each(keys)
+    def contains_each(self, kind: Any, digests: Any) -> Any:
+        return self.true.contains_each(kind, digests)
+
+    def may_contain(self, kind: Any) -> Any:
+        return self.true.may_contain(kind)
 
     def get(self, key: Any, *, model: str, tenant: str | None) -> Any:
         found = self.true.get(key, model=model, tenant=tenant)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -260,14 +261,40 @@ def test_many_keys_are_answered_as_each_alone(open_kind: OpenStore, make_entry: 
     for name in (0, 2):
         store.put(make_entry(name))
     keys = [make_entry(name).key for name in (0, 1, 2, 3, 0)]
-    assert store.contains_each(keys) == [True, False, True, False, True]
-    assert store.contains_each([]) == []
+    kind, digests = keys[0].kind, [key.digest for key in keys]
+    assert store.contains_each(kind, digests) == [True, False, True, False, True]
+    assert store.contains_each("vision", digests) == [False] * 5
+    assert store.contains_each(kind, []) == []
     store.delete(make_entry(2).key)
     store.put(make_entry(3))
-    assert store.contains_each(keys) == [store.contains(key) for key in keys]
-    assert store.contains_each(keys) == [True, False, False, True, True]
+    assert store.contains_each(kind, digests) == [store.contains(key) for key in keys]
+    assert store.contains_each(kind, digests) == [True, False, False, True, True]
     store.close()
-    assert store.contains_each(keys) == [False] * 5
+    assert store.contains_each(kind, digests) == [False] * 5
+
+
+def test_a_kind_that_a_store_may_not_contain_is_not_there(
+    open_kind: OpenStore, make_entry: MakeEntry
+) -> None:
+    """A store may say yes and have none, never no and have one."""
+    store, entry = open_kind(), make_entry()
+    orbit = replace(entry, key=EntryKey("orbit", entry.key.digest))
+    assert store.put(entry)
+    assert not store.may_contain("orbit")
+    assert store.put(orbit)
+    assert store.put(orbit), "twice is one"
+    assert store.may_contain("orbit")
+    assert store.may_contain(entry.key.kind)
+    assert store.contains_each("orbit", [entry.key.digest, "f" * 64]) == [True, False]
+    assert_same(get(store, orbit.key).entry, orbit)  # type: ignore[union-attr]
+    assert set(store.keys()) == {entry.key, orbit.key}
+    store.check_integrity()
+    assert store.delete(orbit.key)
+    assert not store.contains(orbit.key)
+    assert store.keys() == [entry.key]
+    store.check_integrity()
+    store.close()
+    assert not store.may_contain("orbit")
 
 
 def test_threads_may_share_a_store(open_kind: OpenStore, make_entry: MakeEntry) -> None:

@@ -1,6 +1,7 @@
 """Memory over disk."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from store_folder import CAP, LARGE, MODEL, MakeEntry
 
 from kamera.store import (
     DiskStore,
+    EntryKey,
     MemoryStore,
     PutReason,
     TieredStore,
@@ -63,7 +65,17 @@ def test_each_tier_is_asked_for_what_only_it_holds(folder: Path, make_entry: Mak
         store.disk.put(make_entry(1))
         store.put(make_entry(2))
         keys = [make_entry(name).key for name in (3, 1, 0, 2, 1)]
-        assert store.contains_each(keys) == [False, True, True, True, True]
+        found = store.contains_each(keys[0].kind, [key.digest for key in keys])
+        assert found == [False, True, True, True, True]
+
+
+@pytest.mark.parametrize("tier", ["memory", "disk"])
+def test_either_tier_may_contain_a_kind(folder: Path, make_entry: MakeEntry, tier: str) -> None:
+    orbit = replace(make_entry(), key=EntryKey("orbit", make_entry().key.digest))
+    with TieredStore(MemoryStore(CAP), DiskStore(folder, CAP)) as store:
+        assert not store.may_contain("orbit")
+        getattr(store, tier).put(orbit)
+        assert store.may_contain("orbit")
 
 
 def test_no_path_is_a_memory_store() -> None:

@@ -77,8 +77,7 @@ def _bytes_of(window: Sequence[str]) -> list[bytes]:
         chunks = [bytes.fromhex(digest) for digest in window]
     except ValueError:
         chunks = [b""]
-    lengths = {*map(len, window), *(2 * len(chunk) for chunk in chunks)}  # spaces are no digits
-    if lengths - {DIGEST_LEN}:
+    if set(map(len, chunks)) - {DIGEST_LEN // 2}:
         raise ConfigError(
             f"Not the digests of chunks: expected {DIGEST_LEN} hex characters each, got "
             f"{list(window)!r:.200}. Take them from a key's `.digest`."

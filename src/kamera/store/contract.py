@@ -187,9 +187,13 @@ class Store(ABC):
     def contains(self, key: EntryKey) -> bool:
         """Whether an entry is listed under `key`. Neither verifies it nor counts as a use."""
 
-    def contains_each(self, keys: Sequence[EntryKey]) -> list[bool]:
-        """`contains` of each key, in order: what a plan asks, hundreds at a time. Not of one moment."""
-        return [self.contains(key) for key in keys]
+    def contains_each(self, kind: str, digests: Sequence[str]) -> list[bool]:
+        """`contains` of each digest under one kind, in order: what a plan asks. Not of one moment."""
+        return [self.contains(EntryKey.of_checked(kind, digest)) for digest in digests]
+
+    def may_contain(self, kind: str) -> bool:
+        """Whether an entry of this kind may be listed: False is certain, and no key needs asking for."""
+        return True
 
     @abstractmethod
     def peek(self, key: EntryKey) -> Peek | None:

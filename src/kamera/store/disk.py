@@ -207,11 +207,15 @@ class DiskStore(Store):
         """See `Store.contains`. Whether something lies there under its name: a get says if it is good."""
         return not self._closed and os.access(self._directory.name_of(key), os.F_OK)
 
-    def contains_each(self, keys: Sequence[EntryKey]) -> list[bool]:
+    def contains_each(self, kind: str, digests: Sequence[str]) -> list[bool]:
         """See `Store.contains_each`."""
         if self._closed:
-            return [False] * len(keys)
-        return [os.access(name, os.F_OK) for name in self._directory.names_of(keys)]
+            return [False] * len(digests)
+        return self._directory.has_each(kind, digests)
+
+    def may_contain(self, kind: str) -> bool:
+        """See `Store.may_contain`. True for good once there was one."""
+        return not self._closed and self._directory.has_folder(kind)
 
     def peek(self, key: EntryKey) -> Peek | None:
         """See `Store.peek`. A put brings another file, and so another inode or time."""

@@ -37,6 +37,7 @@ class MemoryStore(Store):
         self.max_bytes = max_bytes
         self._lock = threading.RLock()
         self._entries: OrderedDict[EntryKey, Entry] = OrderedDict()
+        self._kinds: Counter[str] = Counter()
         self._evicted: OrderedDict[EntryKey, None] = OrderedDict()
         self._pins: Counter[EntryKey] = Counter()
         self._num_bytes = 0
@@ -80,6 +81,7 @@ class MemoryStore(Store):
         if old is not None:
             self._drop(entry.key)
         self._entries[entry.key] = entry
+        self._kinds[entry.key.kind] += 1
         self._num_bytes += entry.num_bytes
         self._evicted.pop(entry.key, None)
         return PutResult(PutReason.STORED)
@@ -90,6 +92,7 @@ class MemoryStore(Store):
 
     def _drop(self, key: EntryKey) -> None:
         self._num_bytes -= self._entries.pop(key).num_bytes
+        self._kinds[key.kind] -= 1
 
     def _remember(self, key: EntryKey) -> None:
         self._evicted[key] = None
@@ -130,10 +133,14 @@ class MemoryStore(Store):
         """See `Store.contains`. One look into a dict, which needs no lock."""
         return key in self._entries
 
-    def contains_each(self, keys: Sequence[EntryKey]) -> list[bool]:
-        """See `Store.contains_each`."""
+    def contains_each(self, kind: str, digests: Sequence[str]) -> list[bool]:
+        """See `Store.contains_each`. A pair is equal to the key that it makes."""
         entries = self._entries
-        return [key in entries for key in keys]
+        return [(kind, digest) in entries for digest in digests]
+
+    def may_contain(self, kind: str) -> bool:
+        """See `Store.may_contain`."""
+        return self._kinds[kind] > 0
 
     @contextmanager
     def pin(self, key: EntryKey) -> Iterator[bool]:
@@ -186,6 +193,8 @@ class MemoryStore(Store):
                     f"memory store counts {self._num_bytes} bytes, holds {counted}, "
                     f"cap {self.max_bytes}"
                 )
+            if self._kinds != Counter(key.kind for key in self._entries):
+                raise AssertionError(f"memory store counts {self._kinds} by kind")
             if (
                 self._evicted.keys() & self._entries.keys()
                 or min(self._pins.values(), default=1) < 1
@@ -199,5 +208,6 @@ class MemoryStore(Store):
         with self._lock:
             self._closed = True
             self._entries.clear()
+            self._kinds.clear()
             self._evicted.clear()
             self._num_bytes = 0

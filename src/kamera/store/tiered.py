@@ -85,12 +85,16 @@ class TieredStore(Store):
         """See `Store.contains`."""
         return self.memory.contains(key) or self.disk.contains(key)
 
-    def contains_each(self, keys: Sequence[EntryKey]) -> list[bool]:
+    def contains_each(self, kind: str, digests: Sequence[str]) -> list[bool]:
         """See `Store.contains_each`. The disk is asked for what memory hasn't."""
-        in_memory = self.memory.contains_each(keys)
-        others = [key for key, held in zip(keys, in_memory, strict=True) if not held]
-        on_disk = iter(self.disk.contains_each(others))
+        in_memory = self.memory.contains_each(kind, digests)
+        others = [digest for digest, held in zip(digests, in_memory, strict=True) if not held]
+        on_disk = iter(self.disk.contains_each(kind, others))
         return [held or next(on_disk) for held in in_memory]
+
+    def may_contain(self, kind: str) -> bool:
+        """See `Store.may_contain`."""
+        return self.memory.may_contain(kind) or self.disk.may_contain(kind)
 
     @contextmanager
     def pin(self, key: EntryKey) -> Iterator[bool]:
