@@ -11,12 +11,14 @@ from kamera.library import Library
 from kamera.planner import (
     ChunkRecord,
     ConditionedRecord,
+    Front,
     OperatingPoint,
     PatchRecord,
     Plan,
     PlannedChunk,
     Request,
     RequestedChunk,
+    formed_name,
     plan,
     served_name,
 )
@@ -74,19 +76,15 @@ class Formed:
 
 @dataclass
 class Shelf:
-    """The planner's catalog: one shard's library, asked for its index alone.
-
-    `limit`: chunks from this one on count as unknown: the engine prefills them.
-    """
+    """The planner's catalog: one shard's library, asked for its index alone."""
 
     library: Library
     formed: Formed
-    limit: int | None = None
     survivors: dict[str, PatchRecord] = field(default_factory=dict)
 
     def window(self, chunks: tuple[str, ...]) -> list[ChunkRecord]:
         """What is held of each chunk behind those in front."""
-        found = self.library.look_up(chunks, range(len(chunks))[: self.limit])
+        found = self.library.look_up(chunks, range(len(chunks)))
         return [
             self._record(chunks, place, found[place]) if place in found else ChunkRecord()
             for place in range(len(chunks))
@@ -132,17 +130,16 @@ def steps_of(chunks: Sequence[Chunk], shelf: Shelf, *, keep_survivors: bool) -> 
     steps = [_step(planned, shelf) for planned in made.chunks[:first]]
     if first == len(chunks):
         return steps
-    missing = made.chunks[first]
-    shelf.limit = first
-    rest = plan(request, shelf).chunks[first:]
-    reasons = [
-        _why(chunks[first], shelf, missing),
-        *["behind a chunk that isn't held"] * (len(rest) - 1),
-    ]
-    return steps + [
-        Step("prefill", reason, planned.name, held=False)
-        for planned, reason in zip(rest, reasons, strict=True)
-    ]
+    front = Front()
+    for chunk, step in zip(chunks, steps, strict=False):
+        front.add(chunk.digest, step.name)
+    reason = _why(chunks[first], shelf, made.chunks[first])
+    for chunk in chunks[first:]:
+        name = formed_name(chunk.digest, front.context)
+        steps.append(Step("prefill", reason, name, held=False))
+        front.add(chunk.digest, name)
+        reason = "behind a chunk that isn't held"
+    return steps
 
 
 def blind_steps(chunks: Sequence[Chunk], library: Library) -> list[Step]:
