@@ -163,3 +163,61 @@ def test_what_is_put_aside_is_bounded_and_the_newest_stay(
         assert store.stats().quarantined == 5
     names = {path.name.split(".")[0] for path in (folder / "quarantine").iterdir()}
     assert names == {str(make_entry(name).key) for name in range(5)[-kept:]}
+
+
+@pytest.mark.parametrize(("count", "num_bytes", "kept"), [(3, 1 << 30, 3), (64, 2500, 2)])
+def test_folders_that_are_put_aside_are_bounded_too(
+    folder: Path,
+    make_entry: MakeEntry,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    count: int,
+    num_bytes: int,
+    kept: int,
+) -> None:
+    """With what is in them, and without following a link out of them."""
+    monkeypatch.setattr("kamera.store.directory.MAX_QUARANTINED", count)
+    monkeypatch.setattr("kamera.store.directory.MAX_QUARANTINED_BYTES", num_bytes)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "large").write_bytes(bytes(10_000))
+    with DiskStore(folder, CAP) as store:
+        for name in range(5):
+            path = file_of(folder, make_entry(name))
+            inner = path / "inner"
+            inner.mkdir(parents=True)
+            (inner / "data").write_bytes(bytes(1000))
+            (inner / "link").symlink_to(elsewhere)
+            assert miss(store, make_entry(name).key) is MissReason.UNREADABLE
+        assert store.stats().quarantined == 5
+        names = {path.name.split(".")[0] for path in store.put_aside()}
+        assert names == {str(make_entry(name).key) for name in range(5)[-kept:]}
+        assert store.empty_quarantine() == kept
+        assert store.put_aside() == []
+    assert (elsewhere / "large").exists()
+
+
+def test_folders_deep_in_each_other_are_a_miss_like_any(
+    folder: Path, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kamera.store.directory.MAX_QUARANTINED", 1)
+    with DiskStore(folder, CAP) as store:
+        for name in range(3):
+            path = file_of(folder, make_entry(name))
+            path.parent.mkdir(exist_ok=True)
+            for _ in range(500):
+                path.mkdir()
+                path = path / "d"
+            assert miss(store, make_entry(name).key) is MissReason.UNREADABLE
+        assert store.stats().quarantined == 3
+
+
+def test_what_somebody_removed_can_be_forgotten(folder: Path, make_entry: MakeEntry) -> None:
+    with DiskStore(folder, CAP) as store:
+        for name in range(3):
+            store.put(make_entry(name))
+        file_of(folder, make_entry(1)).unlink()
+        assert store.forget_missing() == 1
+        assert store.keys() == [make_entry(0).key, make_entry(2).key]
+        store.check_integrity()
+        assert store.forget_missing() == 0

@@ -255,7 +255,7 @@ HOSTILE: dict[str, tuple[bytes, MissReason]] = {
     "not JSON": (FILE[:8] + b"x" * (len(FILE) - 8), MissReason.CORRUPT),
     "plain safetensors": (safetensors.torch.save(ENTRY.tensors), MissReason.FOREIGN),
     "wrong magic": (forge(metadata(format="other-entry")), MissReason.FOREIGN),
-    "other version": (forge(metadata(format_version="3")), MissReason.FOREIGN),
+    "other version": (forge(metadata(format_version="0")), MissReason.FOREIGN),
     "another entry's file": (OTHER_ENTRY, MissReason.FOREIGN),
     "another kind": (forge(metadata(kind="canonical")), MissReason.FOREIGN),
     "unknown kind": (forge(metadata(kind="exact")), MissReason.CORRUPT),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +20,8 @@ from kamera.cli.failing import clear_errors
 from kamera.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kamera.store import DiskStore, EntryKey
+    from kamera.store import DiskStore, Problem
+    from kamera.store.directory import Directory
 
 store = typer.Typer(name="store", help="A store's folder: list, verify, make smaller.")
 
@@ -31,28 +34,37 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 @store.command("ls")
 def ls(
     folder: Folder,
-    limit: Annotated[int, typer.Option(help="Entries to show, the last used first.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="Entries to show, the last used first.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """What a store holds: entries and bytes by kind, and the entries that were used last."""
     with clear_errors(), _opened(folder) as opened:
-        keys = opened.keys()
-        sizes = {key: _num_bytes(opened, key) for key in keys}
-        put_aside = _put_aside(folder)
+        listed = opened.keys()
+        sizes = {key: peek.num_bytes for key in listed if (peek := opened.peek(key))}
+        last = list(reversed(sizes))[:limit]
+        newer = {key for key in last if opened.is_newer(key)}
+        num_put_aside = len(opened.put_aside())
     kinds: dict[str, list[int]] = defaultdict(list)
-    for key in keys:
-        kinds[key.kind].append(sizes[key])
-    last = list(reversed(keys))[: max(limit, 0)]
+    for key, num_bytes in sizes.items():
+        kinds[key.kind].append(num_bytes)
+    num_missing = len(listed) - len(sizes)
     if as_json:
         report = {
-            "entries": len(keys),
+            "entries": len(sizes),
             "bytes": sum(sizes.values()),
-            "quarantined": len(put_aside),
+            "missing": num_missing,
+            "quarantined": num_put_aside,
             "kinds": {
                 kind: {"entries": len(of), "bytes": sum(of)} for kind, of in sorted(kinds.items())
             },
             "last_used": [
-                {"kind": key.kind, "digest": key.digest, "bytes": sizes[key]} for key in last
+                {
+                    "kind": key.kind,
+                    "digest": key.digest,
+                    "bytes": sizes[key],
+                    "newer": key in newer,
+                }
+                for key in last
             ],
         }
         typer.echo(json.dumps(report))
@@ -61,31 +73,44 @@ def ls(
     table = Table("kind", "entries", "bytes", box=box.SIMPLE)
     for kind, of in sorted(kinds.items()):
         table.add_row(kind, f"{len(of):,}", f"{sum(of):,}")
-    table.add_row("all", f"{len(keys):,}", f"{sum(sizes.values()):,}", style="bold")
+    table.add_row("all", f"{len(sizes):,}", f"{sum(sizes.values()):,}", style="bold")
     console.print(table)
     for key in last:
-        console.print(f"{sizes[key]:>15,}  {key}", soft_wrap=True)
-    if put_aside:
-        console.print(f"{len(put_aside)} files were put aside: {escape(str(folder))}/quarantine")
+        mark = "  of a newer format version" if key in newer else ""
+        console.print(f"{sizes[key]:>15,}  {key}{mark}", soft_wrap=True)
+    if num_missing:
+        said = f"{num_missing:,} more are listed and their files are gone: kamera store gc forgets them"
+        console.print(said, soft_wrap=True)
+    if num_put_aside:
+        said = f"{num_put_aside} files were put aside: {escape(str(folder))}/quarantine"
+        console.print(said, soft_wrap=True)
 
 
 @store.command("verify")
 def verify(folder: Folder, as_json: AsJson = False) -> None:
     """Read every entry and check every digest. Changes nothing; exit code 1 if one isn't whole."""
-    with clear_errors(), _opened(folder) as opened:
-        report = opened.verify()
+    with clear_errors():
+        directory = _directory(folder)
+        from kamera.store.reading import verify_files  # loads torch
+
+        report = verify_files(directory, NO_CAP)
     if as_json:
-        problems = [
-            {"name": p.name, "reason": p.reason.value, "detail": p.detail} for p in report.problems
-        ]
-        typer.echo(json.dumps({"checked": report.num_checked, "problems": problems}))
+        found = {
+            "checked": report.num_checked,
+            "problems": [_told(problem) for problem in report.problems],
+            "newer": [_told(problem) for problem in report.newer],
+        }
+        typer.echo(json.dumps(found))
     else:
         console = Console(highlight=False)
-        for problem in report.problems:
+        for problem in (*report.problems, *report.newer):
             said = f"{problem.name}: {problem.reason.value}: {problem.detail}"
             console.print(escape(said), soft_wrap=True)
         bad = f"{len(report.problems)} of them not whole" if report.problems else "all whole"
         console.print(f"{report.num_checked:,} entries checked, {bad}")
+        if report.newer:
+            said = f"{len(report.newer):,} more are of a newer format version and weren't checked"
+            console.print(said, soft_wrap=True)
     raise typer.Exit(0 if report.ok else 1)
 
 
@@ -96,63 +121,88 @@ def gc(
         int | None,
         typer.Option(min=1, help="The least recently used leave until no more than this is held."),
     ] = None,
+    newer: Annotated[
+        bool,
+        typer.Option("--newer", help="Let also entries of a newer format version leave."),
+    ] = False,
     empty_quarantine: Annotated[
-        bool, typer.Option("--empty-quarantine", help="Remove the files that were put aside.")
+        bool, typer.Option("--empty-quarantine", help="Remove what was put aside.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a store smaller. Entries that a running process has pinned stay."""
-    with clear_errors():
-        with _opened(folder) as opened:
-            before = opened.stats()
-        with _opened(folder, max_bytes or NO_CAP) as opened:
-            after = opened.stats()
-        removed = _remove(_put_aside(folder)) if empty_quarantine else 0
+    """Make a store smaller. Entries that a running process has pinned stay.
+
+    Entries whose files somebody removed are forgotten. Those of a newer Kamera's format version stay, unless
+    --newer lets them leave too.
+    """
+    with clear_errors(), _opened(folder) as opened:
+        forgotten = opened.forget_missing()
+        before = opened.stats()
+        spared = opened.shrink(max_bytes or NO_CAP, spare_newer=not newer)
+        after = opened.stats()
+        removed = opened.empty_quarantine() if empty_quarantine else 0
+        num_put_aside = len(opened.put_aside())
     report = {
         "evicted": before.num_entries - after.num_entries,
         "bytes_freed": before.num_bytes - after.num_bytes,
+        "forgotten": forgotten,
         "entries": after.num_entries,
         "bytes": after.num_bytes,
+        "newer_spared": spared,
         "quarantined_removed": removed,
+        "quarantined": num_put_aside,
     }
     if as_json:
         typer.echo(json.dumps(report))
-    else:
+        return
+    typer.echo(
+        f"{report['evicted']:,} entries removed, {report['bytes_freed']:,} bytes freed; "
+        f"{after.num_entries:,} entries of {after.num_bytes:,} bytes stay"
+    )
+    if forgotten:
+        typer.echo(f"{forgotten:,} entries are forgotten: their files were gone")
+    if max_bytes is not None and after.num_bytes > max_bytes:
         typer.echo(
-            f"{report['evicted']:,} entries removed, {report['bytes_freed']:,} bytes freed; "
-            f"{after.num_entries:,} entries of {after.num_bytes:,} bytes stay"
+            f"{after.num_bytes - max_bytes:,} bytes more than asked for stay: {after.num_pinned:,} "
+            f"entries are pinned, {spared:,} of a newer format version (--newer lets them leave)"
         )
-        if empty_quarantine:
-            typer.echo(f"{removed:,} files that were put aside are removed")
+    if empty_quarantine:
+        typer.echo(f"{removed:,} files that were put aside are removed")
+        if num_put_aside:
+            typer.echo(f"{num_put_aside:,} couldn't be removed: {folder}/quarantine")
 
 
-def _opened(folder: Path, max_bytes: int = NO_CAP) -> DiskStore:
-    """The store in `folder`, if there is one. Nothing leaves it unless it holds more than `max_bytes`."""
+def _directory(folder: Path) -> Directory:
+    """The folder of a store, if there is one."""
+    from kamera.store.directory import Directory, is_store  # loads torch
+
+    try:
+        if is_store(folder):
+            return Directory(folder)
+        said = "got no such folder" if not folder.is_dir() else "got one without them"
+    except OSError as error:
+        said = f"got {error}"
+    raise ConfigError(
+        f"{folder} isn't a Kamera store: expected a folder with entries/ and a store's index or "
+        f"entries in it, {said}. Name the folder that a session or a server was given as its store."
+    )
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[DiskStore]:
+    """The store in `folder`, if there is one. Nothing leaves it."""
     from kamera.store import DiskStore  # loads torch
 
-    if not (folder / "entries").is_dir():
-        raise ConfigError(
-            f"{folder} isn't a Kamera store: expected a folder with entries/ in it. Name the folder that a "
-            "session or a server was given as its store."
-        )
-    return DiskStore(folder, max_bytes)
+    _directory(folder)
+    with DiskStore(folder, NO_CAP) as opened:
+        try:
+            yield opened
+        except sqlite3.Error as error:
+            raise ConfigError(
+                f"The index of {folder} can't be used: expected a folder that this user may write to, "
+                f"got {error}. Run it as the folder's owner."
+            ) from error
 
 
-def _num_bytes(opened: DiskStore, key: EntryKey) -> int:
-    found = opened.peek(key)
-    return 0 if found is None else found.num_bytes
-
-
-def _put_aside(folder: Path) -> Sequence[Path]:
-    aside = folder / "quarantine"
-    return sorted(aside.iterdir()) if aside.is_dir() else []
-
-
-def _remove(paths: Sequence[Path]) -> int:
-    """Files alone: a folder that lay in an entry's place is left to its owner."""
-    removed = 0
-    for path in paths:
-        if not path.is_dir() or path.is_symlink():
-            path.unlink(missing_ok=True)
-            removed += 1
-    return removed
+def _told(problem: Problem) -> dict[str, str]:
+    return {"name": problem.name, "reason": problem.reason.value, "detail": problem.detail}

@@ -60,7 +60,9 @@ class MissReason(Enum):
     TRUNCATED = "truncated"
     """Its file is shorter than it says."""
     FOREIGN = "foreign"
-    """Valid, but of another model, tenant, key, format or format version."""
+    """Valid, but of another model, tenant, key or format."""
+    NEWER = "newer"
+    """Of a newer format version than this Kamera reads. The file stays where it is."""
     UNREADABLE = "unreadable"
     """The system wouldn't let us read it (permission, I/O error, not a file, store closed)."""
 
@@ -161,10 +163,14 @@ class Problem:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What `verify` found. It reads everything and changes nothing."""
+    """What `verify` found. It reads everything and changes nothing.
+
+    `newer` are files of a newer format version, which can't be checked here: neither good nor bad.
+    """
 
     num_checked: int
     problems: tuple[Problem, ...]
+    newer: tuple[Problem, ...] = ()
 
     @property
     def ok(self) -> bool:

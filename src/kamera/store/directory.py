@@ -13,6 +13,7 @@ import contextlib
 import os
 import re
 import secrets
+import shutil
 import stat
 import time
 from collections.abc import Iterator, Sequence
@@ -21,27 +22,27 @@ from pathlib import Path
 from kamera.errors import ConfigError
 from kamera.store.entry import EntryKey
 
-__all__ = ["Directory"]
+__all__ = ["Directory", "is_store"]
 
 SUFFIX = ".safetensors"
 OLD_TEMPORARY = ".tmp-"
 """Where a write in progress lay beside the entries, in folders of index version 1."""
 MAX_QUARANTINED = 64
 MAX_QUARANTINED_BYTES = 1 << 30
-STALE_S = 3600.0
 APART = ("orbit",)
 """Kinds that have a folder of their own: few stores hold any, and one question then answers for all."""
+STALE_S = 3600.0
 """A temporary file this old is from a writer that died."""
 
 _FILE_NAME = re.compile(r"([a-z]+)-([0-9a-f]{64})\.safetensors")
 
 
-class Directory:
 def _folder(kind: str, digest: str) -> str:
     """The name of an entry's folder."""
     return kind if kind in APART else digest[:2]
 
 
+class Directory:
     """Paths and file operations of one store folder. Raises `OSError` like the system does."""
 
     def __init__(self, path: str | Path) -> None:
@@ -71,7 +72,7 @@ def _folder(kind: str, digest: str) -> str:
 
     def _tighten(self, mode: int) -> None:
         """Close the folder to others, if it is ours to close: empty, or a store already."""
-        ours = self.entries.is_dir() or not any(self.path.iterdir())
+        ours = is_store(self.path) or not any(self.path.iterdir())
         if not ours or mode & stat.S_ISVTX:
             raise ConfigError(
                 f"Store directory {self.path} is open to other users (mode {mode:04o}) and isn't a "
@@ -166,14 +167,24 @@ def _folder(kind: str, digest: str) -> str:
         return True
 
     def _trim_quarantine(self) -> None:
-        """The oldest files go when there are too many; the newest always stays."""
+        """The oldest go when there are too many; the newest always stays."""
         num_bytes = 0
-        newest_first = sorted(_listed(self.quarantined), key=_time_put_aside, reverse=True)
+        newest_first = sorted(self.put_aside(), key=_time_put_aside, reverse=True)
         for number, path in enumerate(newest_first):
-            with contextlib.suppress(OSError):
-                num_bytes += path.lstat().st_size
+            num_bytes += _whole_size(path)
             if number and (number >= MAX_QUARANTINED or num_bytes > MAX_QUARANTINED_BYTES):
-                self.discard(path)
+                _remove_whole(path)
+
+    def put_aside(self) -> list[Path]:
+        """What lies in the quarantine: files, and folders that lay where a file should."""
+        return _listed(self.quarantined)
+
+    def empty_quarantine(self) -> int:
+        """Remove what was put aside; returns how many could be removed."""
+        found = self.put_aside()
+        for path in found:
+            _remove_whole(path)
+        return sum(not os.path.lexists(path) for path in found)
 
     def discard(self, path: Path) -> None:
         """Remove a file; one that is gone or can't be removed is left alone."""
@@ -191,6 +202,44 @@ def _folder(kind: str, digest: str) -> str:
             for path in _listed(folder):
                 if path.name.startswith(OLD_TEMPORARY):
                     _remove_if_stale(path)
+
+
+def is_store(path: Path) -> bool:
+    """Whether `path` is a store's folder or a copy: `entries` with an entry, or a store's work beside it.
+
+    Raises `OSError` where the system can't tell.
+    """
+    if not (path / "entries").is_dir():
+        return False
+    made = (path / name for name in ("owners", "quarantine", "index.lock", "index.sqlite"))
+    return any(map(os.path.lexists, made)) or any(
+        _FILE_NAME.fullmatch(file.name) for file in path.glob("entries/*/*")
+    )
+
+
+def _whole_size(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder. Follows no link."""
+    num_bytes, left = (
+        0,
+        [path],
+    )  # a list, since folders may lie deeper in each other than Python can call
+    while left:
+        found = left.pop()
+        with contextlib.suppress(OSError):
+            if found.is_dir() and not found.is_symlink():
+                left += _listed(found)
+            else:
+                num_bytes += found.lstat().st_size
+    return num_bytes
+
+
+def _remove_whole(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it. Follows no link; what can't be removed stays."""
+    with contextlib.suppress(OSError):
+        path.unlink()
+        return
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _time_put_aside(path: Path) -> int:

@@ -39,7 +39,7 @@ from kamera.store.eviction import drop_dead_owners, evict, find_victims
 from kamera.store.file_format import EntryFormatError, encode_entry
 from kamera.store.index import Index
 from kamera.store.owner import Owner
-from kamera.store.reading import NotAFileError, open_entry, verify_files
+from kamera.store.reading import NotAFileError, is_newer, open_entry, verify_files
 from kamera.store.rebuild import open_index, rebuild
 from kamera.store.uses import FoundFile, Uses
 
@@ -71,7 +71,7 @@ class DiskStore(Store):
         self._index = open_index(self._directory, self._put_aside)
         self._directory.remove_stale()
         with contextlib.suppress(sqlite3.Error):
-            self._use(self._shrink)
+            self.shrink(max_bytes)
 
     def put(self, entry: Entry) -> PutResult:
         """See `Store.put`."""
@@ -101,7 +101,8 @@ class DiskStore(Store):
             self._tell(index, self._uses.take())
             excess = index.totals()[1] + num_bytes - self.max_bytes
             excess -= index.bytes_of(entry.key) or 0
-            victims = find_victims(index, excess, {entry.key, *self._pins}, self._owner)
+            held = {entry.key, *self._pins}
+            victims = find_victims(index, excess, held.__contains__, self._owner)
             if victims is None:
                 return PutResult(PutReason.NO_ROOM, f"{num_bytes} bytes: too much is pinned")
             path = self._directory.file_of(entry.key)
@@ -113,14 +114,47 @@ class DiskStore(Store):
         self._counters.evicted(len(victims))
         return PutResult(PutReason.STORED)
 
-    def _shrink(self, index: Index) -> None:
-        """Bring a folder that was filled under a larger cap under this one."""
-        with index.transaction():
-            victims = find_victims(index, index.totals()[1] - self.max_bytes, (), self._owner)
-            if victims is None:
-                victims = [key for key, _ in index.unpinned()]
-            evict(index, self._directory, victims)
-        self._counters.evicted(len(victims))
+    def shrink(self, max_bytes: int, *, spare_newer: bool = False) -> int:
+        """Let the least recently used leave until no more than `max_bytes` are held, or all is pinned.
+
+        What is of a newer format version stays if `spare_newer`. Returns how many were spared so.
+        Raises `sqlite3.Error` where there is no index.
+        """
+        spared: set[EntryKey] = set()
+
+        def stays(key: EntryKey) -> bool:
+            if key not in spared and self.is_newer(key):
+                spared.add(key)
+            return key in spared
+
+        def shrink(index: Index) -> int:
+            with index.transaction():
+                excess = index.totals()[1] - max_bytes
+                keep = stays if spare_newer else _nothing
+                victims = find_victims(index, excess, keep, self._owner)
+                if victims is None:
+                    victims = [key for key, _ in index.unpinned() if not keep(key)]
+                evict(index, self._directory, victims)
+            self._counters.evicted(len(victims))
+            return len(spared)
+
+        return self._use(shrink)
+
+    def forget_missing(self) -> int:
+        """Take off the index what somebody removed from the folder; returns how many those were.
+
+        Raises `sqlite3.Error` where there is no index.
+        """
+
+        def forget(index: Index) -> int:
+            with index.transaction():
+                listed = index.keys()
+                gone = [key for key in listed if not self.contains(key)]
+                for key in gone:
+                    index.remove(key)
+            return len(gone)
+
+        return self._use(forget)
 
     def get(self, key: EntryKey, *, model: str, tenant: str | None) -> Hit | Miss:
         """See `Store.get`."""
@@ -140,7 +174,8 @@ class DiskStore(Store):
         except FileNotFoundError:
             return self._absent(key)
         except EntryFormatError as error:
-            self._condemn(key, error.inode, error.reason)
+            if error.reason is not MissReason.NEWER:
+                self._condemn(key, error.inode, error.reason)
             return Miss(error.reason, f"{key}: {error}")
         except NotAFileError as error:
             self._condemn(key, None, MissReason.UNREADABLE)
@@ -291,6 +326,18 @@ class DiskStore(Store):
             num_pinned=num_pinned,
         )
 
+    def is_newer(self, key: EntryKey) -> bool:
+        """Whether the file of `key` is of a newer format version than this Kamera reads. Reads its header."""
+        return not self._closed and is_newer(self._directory.name_of(key), key)
+
+    def put_aside(self) -> list[Path]:
+        """What lies in the quarantine."""
+        return self._directory.put_aside()
+
+    def empty_quarantine(self) -> int:
+        """Remove what was put aside; returns how many could be removed."""
+        return self._directory.empty_quarantine()
+
     def verify(self) -> VerifyReport:
         """See `Store.verify`."""
         return verify_files(self._directory, self.max_bytes)
@@ -346,3 +393,7 @@ class DiskStore(Store):
                 for key in self._pins:
                     self._index.add_pin(self._owner.name, key)
                 return action(self._index)
+
+
+def _nothing(_: EntryKey) -> bool:
+    return False

@@ -14,7 +14,7 @@ from kamera.identity import check_digest, check_tenant
 __all__ = ["DTYPE_NAMES", "ENTRY_KINDS", "Attribute", "Entry", "EntryKey", "checked_fields"]
 
 ENTRY_KINDS = ("canonical", "conditioned", "patch", "orbit", "vision")
-"""Canonical KV, KV conditioned on an antecedent, a patch's factors, an orbit patch's, and vision-tower output.
+"""Canonical KV, KV conditioned on an antecedent, a patch's factors, an orbit patch's, vision-tower output.
 
 The kind is a part of the key, so approximate KV can't be found under an exact key.
 """

@@ -1,6 +1,6 @@
 """Who has to leave: the least recently used that nobody holds."""
 
-from collections.abc import Container
+from collections.abc import Callable
 
 from kamera.store.directory import Directory
 from kamera.store.entry import EntryKey
@@ -11,9 +11,9 @@ __all__ = ["drop_dead_owners", "evict", "find_victims"]
 
 
 def find_victims(
-    index: Index, excess: int, keep: Container[EntryKey], owner: Owner
+    index: Index, excess: int, stays: Callable[[EntryKey], bool], owner: Owner
 ) -> list[EntryKey] | None:
-    """Entries that free `excess` bytes together, none of them in `keep` or pinned by anyone alive.
+    """Entries that free `excess` bytes together, none that `stays` or is pinned by anyone alive.
 
     None if that much can't be freed. Call it inside a transaction.
     """
@@ -22,7 +22,7 @@ def find_victims(
         return victims
     drop_dead_owners(index, owner)
     for key, freed in index.unpinned():
-        if key not in keep:
+        if not stays(key):
             victims.append(key)
             excess -= freed
             if excess <= 0:

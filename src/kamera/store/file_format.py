@@ -8,6 +8,7 @@ file is a valid safetensors file all the same. `docs/file-format.md` is the spec
 import errno
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -222,6 +223,12 @@ def parse_header(raw: bytes, payload_bytes: int) -> Header:
         if isinstance(error, TypeError | KeyError):
             reason, what = MissReason.FOREIGN, "no Kamera metadata in the header"
         raise EntryFormatError(reason, what) from None
+    if found[0] == FORMAT_NAME and _is_newer(found[1]):
+        raise EntryFormatError(
+            MissReason.NEWER,
+            f"the file is of format version {found[1]}, newer than this Kamera, which reads up to "
+            f"{FORMAT_VERSION}: a newer Kamera wrote it, and reads it",
+        )
     known = type(found[1]) is str and found[1] in _PAYLOAD_DIGESTS
     if found[0] != FORMAT_NAME or not known:
         raise EntryFormatError(
@@ -236,6 +243,14 @@ def parse_header(raw: bytes, payload_bytes: int) -> Header:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         detail = f"header has a wrong field ({type(error).__name__}: {error!s:.120})"
         raise EntryFormatError(MissReason.CORRUPT, detail) from None
+
+
+def _is_newer(version: object) -> bool:
+    return (
+        type(version) is str
+        and re.fullmatch(r"[1-9][0-9]{0,8}", version) is not None
+        and int(version) > int(FORMAT_VERSION)
+    )
 
 
 def _checked_header(

@@ -14,7 +14,7 @@ from kamera.store.entry import Entry, EntryKey
 from kamera.store.file_format import EntryFormatError, Header, read_entry, read_header
 from kamera.store.pieces import ReadAt
 
-__all__ = ["NotAFileError", "OpenEntry", "open_entry", "verify_files"]
+__all__ = ["NotAFileError", "OpenEntry", "is_newer", "open_entry", "verify_files"]
 
 
 class NotAFileError(OSError):
@@ -72,18 +72,34 @@ def open_entry(
         os.close(descriptor)
 
 
+def is_newer(path: str | Path, key: EntryKey) -> bool:
+    """Whether the file of `key` at `path` is of a newer format version. False where there is none."""
+    try:
+        with open_entry(path, key):
+            return False
+    except EntryFormatError as error:
+        return error.reason is MissReason.NEWER
+    except OSError:
+        return False
+
+
 def verify_files(directory: Directory, max_bytes: int) -> VerifyReport:
     """Read every entry of a folder and check every digest."""
-    num_checked, problems = 0, []
+    num_checked, problems, newer = 0, [], []
     for key, path in directory.files():
         num_checked += 1
         try:
             with open_entry(path, key, max_bytes) as opened:
                 opened.read()
         except EntryFormatError as error:
-            problems.append(Problem(path.name, error.reason, str(error)))
+            problem = Problem(path.name, error.reason, str(error))
+            if error.reason is MissReason.NEWER:
+                num_checked -= 1
+                newer.append(problem)
+            else:
+                problems.append(problem)
         except FileNotFoundError:
             num_checked -= 1  # evicted meanwhile
         except OSError as error:
             problems.append(Problem(path.name, MissReason.UNREADABLE, str(error)))
-    return VerifyReport(num_checked, tuple(problems))
+    return VerifyReport(num_checked, tuple(problems), tuple(newer))

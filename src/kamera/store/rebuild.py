@@ -12,7 +12,7 @@ from pathlib import Path
 from kamera.store.contract import MissReason
 from kamera.store.directory import Directory
 from kamera.store.entry import EntryKey
-from kamera.store.file_format import EntryFormatError, Header
+from kamera.store.file_format import EntryFormatError
 from kamera.store.index import Index
 from kamera.store.reading import open_entry
 
@@ -45,7 +45,8 @@ def open_index(
 def rebuild(index: Index, directory: Directory, put_aside: PutAside) -> int:
     """List what the files' own headers say, the oldest file first; returns how many there are.
 
-    A file whose header is bad is put aside. Payloads aren't read: each get verifies its own.
+    A file whose header is bad is put aside; one of a newer format version is listed without its model and
+    tenant. Payloads aren't read: each get verifies its own.
     """
     clock = time.monotonic()
     directory.remove_old_stale()
@@ -53,14 +54,14 @@ def rebuild(index: Index, directory: Directory, put_aside: PutAside) -> int:
         found = []
         for key, path in directory.files():
             try:
-                found.append((path.stat().st_mtime_ns, key, *_header_of(key, path)))
+                found.append((path.stat().st_mtime_ns, key, *_owners_of(key, path)))
             except EntryFormatError as error:
                 put_aside(path, error.reason)
             except OSError:
                 continue  # gone, or unreadable: a get will say
         index.clear()
-        for _, key, header, num_bytes in sorted(found, key=lambda row: row[:2]):
-            index.used(key, header.model, header.tenant, num_bytes)
+        for _, key, model, tenant, num_bytes in sorted(found, key=lambda row: row[:2]):
+            index.used(key, model, tenant, num_bytes)
         index.mark_built()
     if found:
         took = time.monotonic() - clock
@@ -68,9 +69,15 @@ def rebuild(index: Index, directory: Directory, put_aside: PutAside) -> int:
     return len(found)
 
 
-def _header_of(key: EntryKey, path: Path) -> tuple[Header, int]:
-    with open_entry(path, key) as opened:
-        return opened.header, opened.num_bytes
+def _owners_of(key: EntryKey, path: Path) -> tuple[str, str | None, int]:
+    """The model and the tenant of a file, and its bytes."""
+    try:
+        with open_entry(path, key) as opened:
+            return opened.header.model, opened.header.tenant, opened.num_bytes
+    except EntryFormatError as error:
+        if error.reason is not MissReason.NEWER:
+            raise
+        return "", None, path.stat().st_size
 
 
 def _open_or_replace(directory: Directory, is_suspect: bool) -> Index:
