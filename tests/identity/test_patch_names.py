@@ -25,7 +25,7 @@ def plain(kind: str, kept: int | str, *parts: bytes) -> str:
 def test_names_of_a_window_are_those_of_each_chunk(window: list[str], data: st.DataObject) -> None:
     places = data.draw(st.sets(st.sampled_from(range(len(window))))) if window else set()
     asked = sorted(places)
-    contexts = {place: f"context {place}" for place in asked}
+    contexts = {place: hashlib.sha256(b"%d" % place).hexdigest() for place in asked}
     raw = [bytes.fromhex(digest) for digest in window]
     assert list(NAMES.exact(window, asked)) == [
         plain("exact", 16, *raw[:place], raw[place]) for place in asked
@@ -34,7 +34,7 @@ def test_names_of_a_window_are_those_of_each_chunk(window: list[str], data: st.D
         plain("orbit", 16, raw[place], *sorted(raw[:place])) for place in asked
     ]
     assert list(NAMES.served(window, contexts)) == [
-        plain("served", 16, raw[place], contexts[place].encode()) for place in asked
+        plain("served", 16, *raw[: place + 1], bytes.fromhex(contexts[place])) for place in asked
     ]
 
 
@@ -55,8 +55,10 @@ def test_what_differs_has_another_name() -> None:
             *names.orbit([A, B], [0, 1]),
             *names.orbit([B, A], [1]),
             *names.orbit([A, A, B], [2]),
-            *names.served([A, B], {0: "one", 1: "one"}),
-            *names.served([A, B], {0: "other"}),
+            *names.served([A, B], {0: C, 1: C}),
+            *names.served([B, A], {1: C}),
+            *names.served([A, B], {0: D}),
+            *names.served([A, B, C], {1: D, 2: D}),
         )
     ]
     assert len(set(named)) == len(named)
@@ -65,9 +67,11 @@ def test_what_differs_has_another_name() -> None:
 @pytest.mark.parametrize("bad", ["short", "g" * 64, A[:-2], A + "00", "a" * 62 + "  "])
 def test_what_is_no_digest_is_refused(bad: str) -> None:
     for window in ([A, bad], [bad, A]):
-        with pytest.raises(ConfigError, match="Not the digests of chunks"):
+        with pytest.raises(ConfigError, match="Not digests"):
             list(NAMES.exact(window, [1]))
-        with pytest.raises(ConfigError, match="Not the digests of chunks"):
+        with pytest.raises(ConfigError, match="Not digests"):
             list(NAMES.orbit(window, [1]))
-        with pytest.raises(ConfigError, match="Not the digests of chunks"):
-            list(NAMES.served(window, {1: "context"}))
+        with pytest.raises(ConfigError, match="Not digests"):
+            list(NAMES.served(window, {1: A}))
+    with pytest.raises(ConfigError, match="Not digests"):
+        list(NAMES.served([A, B], {1: bad}))

@@ -35,6 +35,7 @@ from kamera.session.resident import Patched, Resident
 from kamera.store import Entry, EntryKey, MemoryStore
 
 RANK = 4
+CONTEXT = "c" * 64
 MODEL = ModelKey(
     "test",
     "qwen2",
@@ -229,7 +230,7 @@ def test_an_orbit_patch_with_a_context_is_refused() -> None:
     deltas = {name: torch.ones(1, 2, 2) for name in ("k", "v")}
     patch = form_patch(deltas, "key", 1, kind="orbit")
     with pytest.raises(ConfigError, match="no context"):
-        library.keep_patch(CHUNKS[1], [CHUNKS[0].digest], patch, context="approximate")
+        library.keep_patch(CHUNKS[1], [CHUNKS[0].digest], patch, context=CONTEXT)
     assert library.store.keys() == []
 
 
@@ -239,7 +240,7 @@ def test_a_record_is_what_look_ups_give() -> None:
         put(library, "canonical", chunk.digest)
     first: PatchRecord = library.record(CHUNKS[1], "exact", window[:1])
     second = library.record(CHUNKS[2], "orbit", window[:2])
-    third = library.record(CHUNKS[2], "served", window[:2], "context")
+    third = library.record(CHUNKS[2], "served", window[:2], CONTEXT)
     for record in (first, second, third):
         assert not library.has_patch(record)
         put(library, *key_of(record))
@@ -247,5 +248,6 @@ def test_a_record_is_what_look_ups_give() -> None:
     assert library.look_up(window, range(3)) == {0: None, 1: first, 2: second}
     assert library.look_up(window, [2]) == {2: second}
     assert library.look_up(window, []) == {}
-    assert library.look_up_served(window, {2: "context", 1: "context"}) == {2: third}
-    assert library.patches(CHUNKS[2], window[:2], "context") == (second, third)
+    assert library.look_up_served(window, {1: CONTEXT, 2: CONTEXT}) == {2: third}
+    assert library.look_up_served((window[1], window[0], window[2]), {2: CONTEXT}) == {}
+    assert library.patches(CHUNKS[2], window[:2], CONTEXT) == (second, third)

@@ -83,7 +83,7 @@ class AntecedentKey:
     """The ordered chunks before a chunk, by their digests. No chunk at all is a valid antecedent.
 
     `digest` depends on the order, `set_digest` doesn't; it counts repeats, so that a doubled antecedent isn't
-    the single one. They seed what a fit draws at random, so that a patch formed again is the same.
+    the single one. A patch says by one of them what it was formed on; its own name is `PatchNames`'.
     """
 
     chunks: tuple[str, ...]

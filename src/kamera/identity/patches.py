@@ -23,13 +23,13 @@ class PatchNames:
     encoding of `["kamera.patch", version, kind, kept]`.
 
         exact    head, the antecedents in order, the chunk
+        served   head, the antecedents in order, the chunk, the context: how the antecedents were made
         orbit    head, the chunk, the antecedents sorted: a repeated one counts
-        served   head, the chunk, the context's text, which names the antecedents as they were made
 
-    So the exact names of a whole window are one digest that grows with it, read behind each chunk.
+    So the names of a whole window are one digest that grows with it, read behind each chunk.
 
-    `window` is always the digests of a window's chunks, and `places` are those that are asked for, ascending:
-    each one's chunk has all those in front of it as its antecedents. `ConfigError` if one is no digest.
+    `window` is always the digests of a window's chunks, and the places that are asked for ascend: each one's
+    chunk has all those in front of it as its antecedents. `ConfigError` if one is no digest.
     """
 
     def __init__(self, kept: int | str) -> None:
@@ -54,11 +54,13 @@ class PatchNames:
             yield name.hexdigest()
 
     def served(self, window: Sequence[str], contexts: Mapping[int, str]) -> Iterator[str]:
-        """For each place the name for its antecedents as its context names them."""
-        chunks = _bytes_of(window)
-        for place, context in contexts.items():
-            name = self._served.copy()
-            name.update(chunks[place] + context.encode())
+        """For each place the name for its antecedents as its context, a digest too, says they were made."""
+        chunks, run, end = _bytes_of(window), self._served.copy(), 0
+        for place, made in zip(contexts, _bytes_of([*contexts.values()]), strict=True):
+            run.update(b"".join(chunks[end : place + 1]))
+            end = place + 1
+            name = run.copy()
+            name.update(made)
             yield name.hexdigest()
 
 
@@ -71,15 +73,15 @@ def _heads(kept: int | str) -> tuple[hashlib._Hash, ...]:
     )
 
 
-def _bytes_of(window: Sequence[str]) -> list[bytes]:
+def _bytes_of(digests: Sequence[str]) -> list[bytes]:
     """Of one length each, so that those which stand side by side have one reading."""
     try:
-        chunks = [bytes.fromhex(digest) for digest in window]
+        found = [bytes.fromhex(digest) for digest in digests]
     except ValueError:
-        chunks = [b""]
-    if set(map(len, chunks)) - {DIGEST_LEN // 2}:
+        found = [b""]
+    if set(map(len, found)) - {DIGEST_LEN // 2}:
         raise ConfigError(
-            f"Not the digests of chunks: expected {DIGEST_LEN} hex characters each, got "
-            f"{list(window)!r:.200}. Take them from a key's `.digest`."
+            f"Not digests: expected {DIGEST_LEN} hex characters each, got {list(digests)!r:.200}. "
+            "Take a chunk's from its key's `.digest`, a context from `Front.context`."
         )
-    return chunks
+    return found

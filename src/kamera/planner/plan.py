@@ -79,8 +79,8 @@ def _walk(request: Request, catalog: Catalog) -> tuple[list[Situation], list[Cho
     situations: list[Situation] = []
     choices: list[Choice | None] = []
     front, digests = Front(), request.digests
-    for place, record in enumerate(catalog.window(digests)):
-        chunk = request.chunks[place]
+    records = catalog.window(digests)
+    for place, (chunk, record) in enumerate(zip(request.chunks, records, strict=True)):
         situation = Situation(request, chunk, digests[:place], record, front.context)
         choice = _first(HELD, situation)
         if choice is None:
