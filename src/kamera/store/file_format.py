@@ -70,6 +70,10 @@ _PAYLOAD_DIGESTS: dict[str, tuple[str, Callable[[], _Digester]]] = {
     "2": ("payload_xxh3_128", xxhash.xxh3_128),
 }
 """By format version: the field of the payload's digest, and what computes it. 1 is only read."""
+_FIELDS_OF = {
+    version: frozenset({*_METADATA_FIELDS, field})
+    for version, (field, _) in _PAYLOAD_DIGESTS.items()
+}
 
 
 class EntryFormatError(FormatError):
@@ -223,14 +227,14 @@ def parse_header(raw: bytes, payload_bytes: int) -> Header:
         if isinstance(error, TypeError | KeyError):
             reason, what = MissReason.FOREIGN, "no Kamera metadata in the header"
         raise EntryFormatError(reason, what) from None
-    if found[0] == FORMAT_NAME and _is_newer(found[1]):
-        raise EntryFormatError(
-            MissReason.NEWER,
-            f"the file is of format version {found[1]}, newer than this Kamera, which reads up to "
-            f"{FORMAT_VERSION}: a newer Kamera wrote it, and reads it",
-        )
     known = type(found[1]) is str and found[1] in _PAYLOAD_DIGESTS
     if found[0] != FORMAT_NAME or not known:
+        if found[0] == FORMAT_NAME and _is_newer(found[1]):
+            raise EntryFormatError(
+                MissReason.NEWER,
+                f"the file is of format version {found[1]}, newer than this Kamera, which reads up to "
+                f"{FORMAT_VERSION}: a newer Kamera wrote it, and reads it",
+            )
         raise EntryFormatError(
             MissReason.FOREIGN,
             f"format {found[0]!r:.40} {found[1]!r:.40}, expected {FORMAT_NAME} of version "
@@ -257,7 +261,7 @@ def _checked_header(
     raw: bytes, parsed: dict[str, Any], metadata: dict[str, Any], payload_bytes: int
 ) -> Header:
     digest_field, _ = _PAYLOAD_DIGESTS[metadata["format_version"]]
-    fields_fit = metadata.keys() == {*_METADATA_FIELDS, digest_field}
+    fields_fit = metadata.keys() == _FIELDS_OF[metadata["format_version"]]
     if not fields_fit or set(map(type, metadata.values())) != {str}:
         raise EntryFormatError(
             MissReason.CORRUPT, "header has other metadata fields than it should"

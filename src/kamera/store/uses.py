@@ -1,7 +1,7 @@
 """Uses that the index hasn't been told of yet."""
 
 import threading
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kamera.store.entry import EntryKey
 
@@ -11,8 +11,7 @@ USES_BATCH = 64
 """Uses are told to the index this many at a time: a commit costs as much as reading 100 kB."""
 
 
-@dataclass(frozen=True)
-class FoundFile:
+class FoundFile(NamedTuple):
     """What a read learnt of an entry's file: enough to list one that the index missed."""
 
     model: str
