@@ -221,3 +221,33 @@ def test_what_somebody_removed_can_be_forgotten(folder: Path, make_entry: MakeEn
         assert store.keys() == [make_entry(0).key, make_entry(2).key]
         store.check_integrity()
         assert store.forget_missing() == 0
+
+
+def test_verify_holds_a_piece_of_an_entry_at_a_time(
+    folder: Path, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any size that a file may claim can be verified, and every byte of it is looked at."""
+    size = 3 * PIECE_BYTES + 8
+    largest = [0]
+    read = os.preadv
+
+    def watched(descriptor: int, views: list[memoryview], offset: int) -> int:
+        largest[0] = max(largest[0], len(views[0]))
+        return read(descriptor, views, offset)
+
+    entry = make_entry(0, size // 4)
+    with DiskStore(folder, 10 * SPLIT_BYTES) as store:
+        store.put(entry)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "preadv", watched)
+            assert store.verify().ok
+        assert largest == [PIECE_BYTES]
+        path = file_of(folder, entry)
+        data = bytearray(path.read_bytes())
+        for damaged in (len(data) - 1, len(data) - 9, len(data) - size, len(data) - PIECE_BYTES):
+            data[damaged] ^= 1
+            path.write_bytes(data)
+            assert [problem.reason for problem in store.verify().problems] == [MissReason.CORRUPT]
+            data[damaged] ^= 1
+        path.write_bytes(data[:-1])
+        assert [problem.reason for problem in store.verify().problems] == [MissReason.TRUNCATED]

@@ -12,6 +12,7 @@ import safetensors.torch
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from xxhash import xxh3_128_hexdigest
 
 from kamera.errors import ConfigError
 from kamera.store import DiskStore, Entry, EntryKey, Miss, MissReason
@@ -237,6 +238,7 @@ def metadata(**changes: Any) -> Callable[[dict[str, Any]], None]:
     return lambda header: header["__metadata__"].update(changes)
 
 
+SMALLER = PAYLOAD[:4] + PAYLOAD[8:]
 OTHER_ENTRY = b"".join(
     encode_entry(Entry(EntryKey("patch", "d" * 64), MODEL, "acme", ENTRY.tensors, {}))
 )
@@ -282,6 +284,17 @@ HOSTILE: dict[str, tuple[bytes, MissReason]] = {
     ),
     "negative shape": (
         forge(lambda header: header["u"].update(shape=[-1, -2])),
+        MissReason.CORRUPT,
+    ),
+    "an empty tensor that can't be": (
+        forge(
+            lambda header: (
+                header["u"].update(shape=[0, 1 << 62, 1 << 62], data_offsets=[4, 4]),
+                header["mask"].update(data_offsets=[4, 5]),
+                header["__metadata__"].update(payload_xxh3_128=xxh3_128_hexdigest(SMALLER)),
+            ),
+            SMALLER,
+        ),
         MissReason.CORRUPT,
     ),
     "unknown dtype": (

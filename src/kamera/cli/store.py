@@ -181,7 +181,10 @@ def _directory(folder: Path) -> Directory:
             return Directory(folder)
         said = "got no such folder" if not folder.is_dir() else "got one without them"
     except OSError as error:
-        said = f"got {error}"
+        raise ConfigError(
+            f"{folder} can't be looked at: expected the folder of a Kamera store that this user owns, "
+            f"got {error}. Run it as the folder's owner."
+        ) from error
     raise ConfigError(
         f"{folder} isn't a Kamera store: expected a folder with entries/ and a store's index or "
         f"entries in it, {said}. Name the folder that a session or a server was given as its store."

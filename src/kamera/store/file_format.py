@@ -21,7 +21,7 @@ from kamera.errors import ConfigError, FormatError
 from kamera.identity.encoding import array_bytes
 from kamera.store.contract import MissReason
 from kamera.store.entry import DTYPE_NAMES, Entry, EntryKey, checked_fields
-from kamera.store.pieces import ReadAt, ShortFileError, fill, read_pieces
+from kamera.store.pieces import PIECE_BYTES, ReadAt, ShortFileError, fill, read_pieces
 
 __all__ = [
     "FORMAT_NAME",
@@ -29,6 +29,7 @@ __all__ = [
     "MAX_HEADER_BYTES",
     "EntryFormatError",
     "Header",
+    "check_payload",
     "encode_entry",
     "parse_header",
     "read_entry",
@@ -183,16 +184,33 @@ def read_entry(read_at: ReadAt, header: Header) -> Entry:
     where the system can't read, or hasn't the memory.
     """
     raw = _memory_for(header)
-    digest_field, new_digester = _PAYLOAD_DIGESTS[header.format_version]
+    _, new_digester = _PAYLOAD_DIGESTS[header.format_version]
     digester = new_digester()
     try:
         read_pieces(read_at, raw.data, header.payload_start, digester.update)
     except ShortFileError as error:
         raise EntryFormatError(MissReason.TRUNCATED, str(error)) from None
-    if digester.hexdigest() != header.payload_digest:
-        raise EntryFormatError(MissReason.CORRUPT, f"payload doesn't match its {digest_field}")
+    _compare(digester, header)
     tensors = {spec.name: _tensor(raw, spec) for spec in header.specs}
     return Entry.of_checked(header.key, header.model, header.tenant, tensors, header.attributes)
+
+
+def check_payload(read_at: ReadAt, header: Header) -> None:
+    """`read_entry` without the entry: a piece of the payload is held at a time. Raises as that does."""
+    _, new_digester = _PAYLOAD_DIGESTS[header.format_version]
+    digester = new_digester()
+    memory = memoryview(bytearray(min(header.payload_bytes, PIECE_BYTES)))
+    for start in range(0, header.payload_bytes, PIECE_BYTES):
+        piece = memory[: header.payload_bytes - start]
+        _fill(read_at, piece, header.payload_start + start)
+        digester.update(piece)
+    _compare(digester, header)
+
+
+def _compare(digester: _Digester, header: Header) -> None:
+    if digester.hexdigest() != header.payload_digest:
+        field, _ = _PAYLOAD_DIGESTS[header.format_version]
+        raise EntryFormatError(MissReason.CORRUPT, f"payload doesn't match its {field}")
 
 
 def _memory_for(header: Header) -> npt.NDArray[np.uint8]:
@@ -315,9 +333,12 @@ def _spec(name: str, row: dict[str, Any]) -> TensorSpec:
         )
     if len(shape) > MAX_DIMS or not all(type(n) is int and 0 <= n < 1 << 63 for n in shape):
         raise EntryFormatError(MissReason.CORRUPT, f"tensor {name!r} has an impossible shape")
-    size = dtype.itemsize
+    size = extent = dtype.itemsize
     for dim in shape:
         size *= dim
+        extent *= dim or 1
+    if extent >= 1 << 63:  # of an empty tensor too: torch couldn't make it
+        raise EntryFormatError(MissReason.CORRUPT, f"tensor {name!r} has an impossible shape")
     if type(start) is not int or type(end) is not int or start < 0 or end - start != size:
         raise EntryFormatError(MissReason.CORRUPT, f"tensor {name!r} has impossible offsets")
     return TensorSpec(name, dtype, tuple(shape), start, end)

@@ -11,7 +11,13 @@ from typing import NamedTuple
 from kamera.store.contract import MissReason, Problem, VerifyReport
 from kamera.store.directory import Directory
 from kamera.store.entry import Entry, EntryKey
-from kamera.store.file_format import EntryFormatError, Header, read_entry, read_header
+from kamera.store.file_format import (
+    EntryFormatError,
+    Header,
+    check_payload,
+    read_entry,
+    read_header,
+)
 from kamera.store.pieces import ReadAt
 
 __all__ = ["NotAFileError", "OpenEntry", "is_newer", "open_entry", "verify_files"]
@@ -90,7 +96,7 @@ def verify_files(directory: Directory, max_bytes: int) -> VerifyReport:
         num_checked += 1
         try:
             with open_entry(path, key, max_bytes) as opened:
-                opened.read()
+                check_payload(opened.read_at, opened.header)
         except EntryFormatError as error:
             problem = Problem(path.name, error.reason, str(error))
             if error.reason is MissReason.NEWER:
