@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -26,9 +27,9 @@ from kamera.rope import RopeSpec
 NUM_TOKENS = 1024
 RANKS = (0, 4, 8, 16, 32, 64)
 WHY = (
-    "limit: the product alone at torch's best matrix product; turning a key costs more than a copy"
+    "limit: the product alone at torch's best matrix product, or the copy; rounding, turning and the patch's own "
+    "bytes come on top"
 )
-SECOND = "; a second thread is asleep when it is asked for, torch's own spin (docs/lab-log.md)"
 COPIES = 3
 """Chunks that are taken in turns, so that none is in the cache when its turn comes."""
 
@@ -46,7 +47,7 @@ class Geometry:
         """Of one chunk."""
         return self.num_layers * NUM_TOKENS * sum(h * d for h, d in self.channels.values())
 
-    @property
+    @cached_property
     def rope(self) -> RopeSpec:
         """All dims of the channel that rotates."""
         dim = self.channels["k_pe" if "k_pe" in self.channels else "k"][1]
@@ -194,8 +195,7 @@ def _aims(geometry: Geometry, threads: int, ratios: dict[str, float], rows: list
             continue
         text = f"{geometry.name}, {threads} threads, rank {rank}: bf16 apply over copy"
         limit = max(1.0, one["product_s"] / one["ceiling_s"])
-        why = WHY if threads == 1 else WHY + SECOND
-        made.append(aim(text, ratios[name], at_most=bound, limit=limit, why=why))
+        made.append(aim(text, ratios[name], at_most=bound, limit=limit, why=WHY))
     return made
 
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 import torch
@@ -264,28 +263,6 @@ def test_pages_that_do_not_fit_are_refused(one):
         with pytest.raises(ConfigError, match=said):
             one.write(placement, {"v": bad})
     assert all((layer == 777.0).all() for layer in held)
-
-
-def test_an_interrupt_waits_for_the_threads_that_still_write(monkeypatch):
-    pytest.importorskip("numba", reason="needs the extra fast")
-    from kamera.kernels import compiled
-
-    done = []
-
-    def one_span(calls, span):
-        if span[0] == 0:
-            raise KeyboardInterrupt
-        time.sleep(0.1)
-        done.append(span)
-
-    monkeypatch.setattr(compiled, "_threads", lambda placement: 3)
-    monkeypatch.setattr(compiled, "_one", one_span)
-    rope = ROPES["head of 64"]
-    kv = chunk(48, rope, torch.float32)
-    placement = Placement(kv, None, positions(48, rope), rope)
-    with pytest.raises(KeyboardInterrupt):
-        kernel("numba").write(placement, dense(placement))
-    assert sorted(done) == [(16, 32), (32, 48)]
 
 
 def test_what_is_not_a_placement_is_refused():

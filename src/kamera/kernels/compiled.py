@@ -1,24 +1,30 @@
-"""The compiled CPU kernel: Numba's loops around a block of vector code, in as many threads as torch uses."""
+"""The compiled CPU kernel: Numba's loops around a block of vector code, on the threads that torch uses."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
-from functools import lru_cache
+from concurrent.futures import wait
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from kamera.channels import Channel
 from kamera.kernels import loops
+from kamera.kernels.block_code import TOKENS
+from kamera.kernels.carry_code import LINE, MOVE_BYTES, MOVE_WORDS
 from kamera.kernels.contract import Destination, Pages, Placement, check_destinations
-from kamera.kernels.plan import Field, Kind, Row, panels
+from kamera.kernels.plan import Row, panels
 from kamera.kernels.tables import Turn, specs_of, turns
-from kamera.kernels.vector_code import HAS_DOT, HAS_HALF, WIDTH, stream_bytes
+from kamera.kernels.team import fork_address, workers
+from kamera.kernels.vector_code import HAS_DOT, HAS_HALF, WIDTH
+from kamera.rope import RopeSpec
 
 _FORMATS = {torch.bfloat16: np.uint16, torch.float32: np.float32}
 if HAS_HALF:
@@ -26,6 +32,8 @@ if HAS_HALF:
 _TAGS = {dtype: np.empty(0, number) for dtype, number in _FORMATS.items()}
 _MIN_BYTES = 256 * 1024
 """Bytes of KV below which a second thread costs more than it brings."""
+_ITEMS_A_THREAD = 4
+"""Pieces of work a thread, so that one that is late has less to do."""
 _STREAM_BYTES = 16 * 1024 * 1024
 """Bytes of a channel from which on it is written past the cache, which it would flush."""
 
@@ -43,8 +51,6 @@ class Compiled:
                 return False
             if destination.dtype not in _TAGS:
                 return False
-            if placement.patch and max(placement.factors[name].ranks, default=0) > loops.MAX_RANK:
-                return False
         return True
 
     def write(self, placement: Placement, out: Mapping[str, Destination]) -> None:
@@ -54,23 +60,34 @@ class Compiled:
             return
         channels = [channel for channel in placement.canonical.channels if channel.name in out]
         tables = turns(placement) if any(channel.rotates for channel in channels) else []
-        held: list[Any] = [tables]
-        calls = [
-            _call(placement, channel, out[channel.name], tables if channel.rotates else None, held)
-            for channel in channels
-        ]
-        _run(calls, placement.num_tokens, _threads(placement))
+        num_threads = _threads(placement)
+        for channel in channels:
+            held: list[Any] = [tables]
+            turned = tables if channel.rotates else None
+            call = _call(placement, channel, out[channel.name], turned, held)
+            _run(call, placement.num_tokens, num_threads)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One channel: the arguments of `loops.write` up to the work, and where the parts of a scratch begin."""
+
+    arguments: tuple[Any, ...]
+    num_layers: int
+    parts: tuple[int, int, int, int]
 
 
 class _Scratch(threading.local):
-    """Memory of one thread."""
+    """Memory for the threads of one caller."""
 
     def __init__(self) -> None:
-        self.buffer = np.empty(loops.SCRATCH_BYTES + 64, np.uint8)
+        self.buffer = np.empty(0, np.uint8)
 
-    @property
-    def address(self) -> int:
-        return -(-self.buffer.ctypes.data // 64) * 64
+    def of(self, num_bytes: int) -> int:
+        """The address of so many bytes, on a cache line."""
+        if len(self.buffer) < num_bytes + LINE:
+            self.buffer = np.empty(num_bytes + LINE, np.uint8)
+        return -(-self.buffer.ctypes.data // LINE) * LINE
 
 
 _scratch = _Scratch()
@@ -79,38 +96,28 @@ _scratch = _Scratch()
 def _threads(placement: Placement) -> int:
     if placement.canonical.num_bytes < _MIN_BYTES:
         return 1
-    return min(
-        torch.get_num_threads(), max(placement.num_tokens // loops.TILE, 1), os.cpu_count() or 1
-    )
+    return min(torch.get_num_threads(), os.cpu_count() or 1)
 
 
-def _run(calls: list[tuple[Any, ...]], num_tokens: int, num_threads: int) -> None:
-    """Each thread takes a range of the tokens, of every channel and layer."""
-    share = -(-num_tokens // num_threads)
-    share = -(-share // loops.TOKENS) * loops.TOKENS
-    spans = [(t, min(t + share, num_tokens)) for t in range(0, num_tokens, share)]
-    futures = [_workers(os.getpid()).submit(_one, calls, span) for span in spans[1:]]
+def _run(call: _Call, num_tokens: int, num_threads: int) -> None:
+    """Each thread takes layers, or some tokens of one, until all are done."""
+    pieces = -(-num_threads * _ITEMS_A_THREAD // call.num_layers) if num_threads > 1 else 1
+    span = -(-num_tokens // (pieces * TOKENS)) * TOKENS
+    counters = np.zeros(2, np.int64)
+    crew = (counters.ctypes.data, _scratch.of(num_threads * call.parts[3]), call.parts)
+    arguments = (loops.STAMP, *call.arguments, (num_tokens, span), crew)
+    fork = fork_address() if num_threads > 1 else 0
+    if fork or num_threads == 1:
+        loops.write(*arguments, (fork, num_threads))
+        return
+    alone = partial(loops.write, *arguments, (0, 1))
+    futures = [workers(os.getpid()).submit(alone) for _ in range(num_threads - 1)]
     try:
-        _one(calls, spans[0])
+        alone()
+    finally:  # after an interrupt, too, the others read and write what the caller lets go of
         wait(futures)
-    except (
-        BaseException
-    ):  # an interrupt: the others still read and write what the caller lets go of
-        wait(futures)
-        raise
     for future in futures:
         future.result()
-
-
-def _one(calls: list[tuple[Any, ...]], span: tuple[int, int]) -> None:
-    for arguments in calls:
-        loops.write(loops.STAMP, *arguments, span, _scratch.address)
-
-
-@lru_cache(maxsize=1)
-def _workers(process: int) -> ThreadPoolExecutor:
-    """The threads of this process: a fork has none of its parent's."""
-    return ThreadPoolExecutor(os.cpu_count() or 1, "kamera-apply")
 
 
 def _call(
@@ -119,58 +126,83 @@ def _call(
     destination: Destination,
     tables: list[Turn] | None,
     held: list[Any],
-) -> tuple[Any, ...]:
-    """The arguments of `loops.write` but for the span and the scratch."""
+) -> _Call:
+    """The channel's call; what it has addresses of and doesn't hold is put into `held`."""
     base = placement.canonical.tensors[channel.name]
     size = base.element_size()
-    specs, scheme_of = specs_of(placement)
-    layers, rows, strides = _target(destination)
-    row = Row(base.shape[2], base.shape[3], base.stride(2) * size, size, strides[0], strides[1])
+    num_layers, _, heads, dim = base.shape
+    row = Row(heads, dim, base.stride(2) * size, size)
     if tables is None:
-        made = [panels(row, None, WIDTH)]
-        scheme_of = [0] * len(scheme_of)
-        turning = np.zeros((1, 4), np.int64)
+        specs: tuple[RopeSpec | None, ...] = (None,)
+        scheme_of = (0,) * num_layers
         still = np.zeros(placement.num_tokens, np.uint8)
-        turning[0, 2] = still.ctypes.data
+        turning = np.array([[0, 0, still.ctypes.data, 0]])
         held.append(still)
     else:
-        made = [panels(row, spec, WIDTH) for spec in specs]
-        turning = _turning(tables)
-    plans = np.concatenate(made)
-    first = np.cumsum([0, *(len(p) for p in made)])
+        specs, layers = specs_of(placement)
+        scheme_of, turning = tuple(layers), _turning(tables)
+    planned = _planned(row, specs, scheme_of)
     factors, tag = _factors(placement, channel.name, base, held)
     source = (
         base.data_ptr() + placement.skip * base.stride(1) * size,
         base.stride(0) * size,
         base.stride(1) * size,
     )
-    return (
+    target = _target(destination, heads, dim)
+    parts = loops.scratch_bytes(planned.most, int(factors[2].max()), heads * dim)
+    arguments = (
         _TAGS[base.dtype],
         _TAGS[destination.dtype],
         tag,
         base.dtype == destination.dtype,
-        _streams(destination, layers, rows, strides[1], plans),
+        _streams(destination, target),
         source,
-        (layers, rows, strides[1]),
-        plans,
-        (first, np.array(scheme_of, np.int64)),
+        target,
+        planned.panels,
+        planned.schemes,
         turning,
         factors,
+        _lines(row, base.stride(1) * size),
     )
+    return _Call(arguments, num_layers, parts)
 
 
-def _streams(destination: Destination, layers: Any, rows: Any, dim: int, plans: Any) -> bool:
+@dataclass(frozen=True)
+class _Planned:
+    """The panels of all schemes, first panel of each and scheme of each layer, most panels of one scheme."""
+
+    panels: NDArray[np.int64]
+    schemes: tuple[NDArray[np.int64], NDArray[np.int64]]
+    most: int
+
+
+@lru_cache(maxsize=64)
+def _planned(row: Row, specs: tuple[RopeSpec | None, ...], scheme_of: tuple[int, ...]) -> _Planned:
+    made = [panels(row, spec, WIDTH) for spec in specs]
+    first = np.cumsum([0, *(len(p) for p in made)])
+    schemes = (first, np.array(scheme_of, np.int64))
+    return _Planned(np.concatenate(made), schemes, max(len(p) for p in made))
+
+
+@lru_cache(maxsize=64)
+def _lines(row: Row, base_row: int) -> NDArray[np.int64]:
+    """Offsets of the cache lines of a block's canonical, in the order in which they lie in memory."""
+    heads, dim = (1, row.heads * row.dim) if row.is_flat else (row.heads, row.dim)
+    run = dim * row.base_dim
+    pieces = [h * row.base_head + t * base_row for h in range(heads) for t in range(TOKENS)]
+    if row.is_flat and base_row == run:
+        pieces, run = [0], TOKENS * run
+    return np.array([at + line for at in pieces for line in range(0, run, LINE)], np.int64)
+
+
+def _streams(destination: Destination, target: tuple[Any, ...]) -> bool:
     """Whether to write past the cache: much, and every vector aligned to its size."""
+    layers, rows, runs, run, _, moves = target
     size = _TAGS[destination.dtype].itemsize
-    if dim != 1 or len(layers) * len(rows) * len(plans) * 4 * WIDTH * size < _STREAM_BYTES:
+    if not len(moves) or len(layers) * len(rows) * runs * run * size < _STREAM_BYTES:
         return False
-    whole = plans[plans[:, Field.ALIKE] > 0]
-    runs = whole[:, Field.OUT : Field.OUT + 4]
-    in_pairs = whole[:, Field.KIND] == Kind.PAIRS
-    side_by_side = in_pairs | (runs[:, 1::2] - runs[:, ::2] == WIDTH).all(axis=1)
-    places = (layers, rows * size, runs[:, ::2][~in_pairs] * size, runs[:, :2][in_pairs] * size)
-    line = stream_bytes(size)
-    return bool(side_by_side.all()) and not any((place % line).any() for place in places)
+    places = (layers, rows * size, moves[:, 2])
+    return not any((place % MOVE_BYTES).any() for place in places)
 
 
 def _turning(tables: list[Turn]) -> Any:
@@ -183,20 +215,47 @@ def _turning(tables: list[Turn]) -> Any:
     )
 
 
-def _target(destination: Destination) -> tuple[Any, Any, tuple[int, int]]:
+def _target(destination: Destination, heads: int, dim: int) -> tuple[Any, ...]:
+    """As `loops.write`: layers, tokens, runs and their size, strides of runs and dims, moves."""
     if isinstance(destination, Pages):
         first = destination.layers[0]
         strides = first.stride()
-        slots = destination.slots.numpy()
-        block, inside = np.divmod(slots, first.shape[1])
+        block, inside = np.divmod(destination.slots.numpy(), first.shape[1])
         rows = block * strides[0] + inside * strides[1]
-        pointers = np.array([layer.data_ptr() for layer in destination.layers], np.int64)
-        return pointers, rows, (strides[2], strides[3])
-    strides = destination.stride()
-    size = destination.element_size()
-    pointers = destination.data_ptr() + np.arange(destination.shape[0]) * strides[0] * size
-    rows = np.arange(destination.shape[1]) * strides[1]
-    return pointers, rows, (strides[2], strides[3])
+        layers = np.array([layer.data_ptr() for layer in destination.layers], np.int64)
+    else:
+        strides = destination.stride()
+        step = strides[0] * destination.element_size()
+        layers = destination.data_ptr() + np.arange(destination.shape[0]) * step
+        rows = np.arange(destination.shape[1]) * strides[1]
+    runs, run, between = heads, dim, (strides[2], strides[3])
+    if strides[2] == dim * strides[3]:
+        runs, run = 1, heads * dim
+    moves = _moves(runs, run, strides[2], _TAGS[destination.dtype].itemsize, strides[3])
+    return layers, rows, runs, run, between, moves
+
+
+@lru_cache(maxsize=64)
+def _moves(runs: int, run: int, stride: int, size: int, dim: int) -> NDArray[np.int64]:
+    """The vectors of a block in the order in which they are written: see `carry_code`.
+
+    The last of a run may overlap the one before it.
+    """
+    run_bytes = run * size
+    if dim != 1 or run_bytes < MOVE_BYTES:
+        return np.zeros((0, MOVE_WORDS), np.int64)
+    places = [*range(0, run_bytes - MOVE_BYTES + 1, MOVE_BYTES)]
+    if run_bytes % MOVE_BYTES:
+        places.append(run_bytes - MOVE_BYTES)
+    return np.array(
+        [
+            ((t * runs + r) * run_bytes + place, t, r * stride * size + place)
+            for r in range(runs)
+            for t in range(TOKENS)
+            for place in places
+        ],
+        np.int64,
+    )
 
 
 def _factors(placement: Placement, name: str, base: Tensor, held: list[Any]) -> tuple[Any, Any]:

@@ -1,9 +1,10 @@
-"""The loops of the compiled CPU kernel: one channel of a chunk, all layers, a range of its tokens.
+"""The loops of the compiled CPU kernel: one channel of a chunk, all layers and tokens.
 
-For each layer the panels of vt are packed once, so that a block reads them in order. Then a tile of tokens is
-taken through all panels before the next one: its canonical is read from memory once, and fetched while the
-one before is computed. Nothing is annotated
-or checked here: Numba compiles these functions as they stand, and finds the types itself.
+A layer's vt is packed once, so that a panel reads it in order. A block of tokens is computed into rows that
+stay in the first-level cache. They are written out while the next block is computed, and the canonical of the
+block after that is fetched: so memory is read and written in order and all the time, which is worth more than
+all else (docs/lab-log.md). Nothing is annotated or checked here: Numba compiles these functions as they
+stand, and finds the types itself.
 """
 
 from __future__ import annotations
@@ -15,39 +16,31 @@ from typing import no_type_check
 import numpy as np
 from numba import njit
 
-from kamera.kernels import plan
-from kamera.kernels import vector_code as vc
+from kamera.kernels import block_code, carry_code, memory_code, plan, team_code, vector_code
+from kamera.kernels.block_code import STEP_BYTES, TOKENS, block, sums_of_one
+from kamera.kernels.carry_code import MOVE_BYTES, carry
 from kamera.kernels.kept import kept
-from kamera.kernels.plan import Field, Kind
-from kamera.kernels.vector_code import (
+from kamera.kernels.memory_code import (
     copy_one,
     load_byte,
     load_one,
     load_word,
     pack_vectors,
     store_one,
-    sums_of_one,
-    tile,
+    store_word,
+    take,
 )
+from kamera.kernels.plan import Field, Kind
+from kamera.kernels.team_code import in_team
+from kamera.kernels.vector_code import WIDTH
 
-MAX_RANK = 768
-"""What the scratch is made for: one panel of vt, and a tile of u."""
-PACKED_BYTES = 192 * 1024
-"""Of vt that are packed at a time: they stay in the second-level cache beside a tile."""
-TOKENS = vc.TOKENS
-TILE = AHEAD = 4 * TOKENS
-"""Tokens of a tile, and how far ahead the canonical is fetched: measured on Zen 4."""
-W = vc.WIDTH
+W = WIDTH
 LANE_BYTES = 4 * W
-STEP_BYTES = 4 * LANE_BYTES
-LOOSE_BYTES = TILE * (2 * MAX_RANK + 4)
-"""For u of a tile with an odd number of bfloat16 in a row."""
-SCRATCH_BYTES = PACKED_BYTES + LOOSE_BYTES + STEP_BYTES
 FLOATS = np.empty(0, np.float32)
 """The tag of float32 scratch."""
 
 # Numba takes plain integers as constants.
-KIND, LANES, BASE, OUT = int(Field.KIND), int(Field.LANES), int(Field.BASE), int(Field.OUT)
+KIND, LANES, BASE = int(Field.KIND), int(Field.LANES), int(Field.BASE)
 TURN, FEATURE, STEP = int(Field.TURN), int(Field.FEATURE), int(Field.STEP)
 ALIKE, NEXT = int(Field.ALIKE), int(Field.NEXT)
 PLAIN, HALF, PAIRS = int(Kind.PLAIN), int(Kind.HALF), int(Kind.PAIRS)
@@ -58,162 +51,196 @@ def fingerprint(*sources: Path) -> str:
     return "s" + sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
 
 
-STAMP = np.empty(0, [(fingerprint(Path(__file__), Path(vc.__file__), Path(plan.__file__)), "u1")])
+_MODULES = (vector_code, block_code, carry_code, memory_code, team_code, plan)
+_SOURCES = [Path(__file__), *(Path(module.__file__) for module in _MODULES if module.__file__)]
+STAMP = np.empty(0, [(fingerprint(*_SOURCES), "u1")])
 """An argument whose type is another when the code is: what was compiled before is then not taken."""
 
 
-@no_type_check
-def write(
-    stamp,
-    base_tag,
-    out_tag,
-    factor_tag,
-    keeps,
-    stream,
-    source,
-    target,
-    plans,
-    schemes,
-    turns,
-    factors,
-    span,
-    scratch,
-):
-    """Compute and write tokens [begin, end) of one channel in every layer.
+def scratch_bytes(panels: int, rank: int, num_features: int) -> tuple[int, int, int, int]:
+    """Where in a thread's scratch its parts begin, and its size.
 
-    Args:
-        stamp: `STAMP`.
-        base_tag, out_tag, factor_tag: empty arrays of the numeric formats; uint16 is bfloat16, int16 float16.
-        keeps: whether canonical and destination have the same format.
-        stream: write past the cache; every vector of the destination is then aligned to its size.
-        source: address of the canonical's first written token, bytes from layer to layer and from token
-            to token.
-        target: address of each layer's destination [L], offset of each token in it in numbers [T], numbers
-            from dim to dim.
-        plans: [panels, Field.NEXT], those of all schemes.
-        schemes: first panel of each scheme [S + 1], scheme of each layer [L].
-        turns: [S, 4]: addresses of the cosines, the sines and the still flags, bytes from token to token.
-        factors: addresses of u and vt, rank of each layer, first number of each layer in u and in vt [L], F.
-        span: begin, end.
-        scratch: address of SCRATCH_BYTES bytes that no other thread uses.
+    Packed vt, u of a block, sums of one token and places of a block, rows of two blocks.
     """
+    packed = panels * (rank + 1) * STEP_BYTES
+    loose = packed + _lines(TOKENS * 2 * (rank + 2))
+    rows = loose + STEP_BYTES + _lines(8 * TOKENS)
+    return packed, loose, rows, rows + 2 * rows_bytes(num_features)
+
+
+def rows_bytes(num_features: int) -> int:
+    """Of a block's rows: room for float32 and for a vector that reads beyond the end."""
+    return _lines(TOKENS * 4 * num_features + MOVE_BYTES)
+
+
+def _lines(size: int) -> int:
+    return -(-size // 64) * 64
+
+
+@no_type_check
+def share(job):
+    """What one thread does: takes a layer, or some tokens of one, until none is left.
+
+    `job`: the arguments of `write` in one tuple.
+    """
+    target, work, crew = job[6], job[12], job[13]
+    num_tokens, span = work
+    counters, scratch, parts = crew
+    mine = scratch + parts[3] * take(counters + 8)
+    spans = (num_tokens + span - 1) // span
+    total = len(target[0]) * spans
+    item = take(counters)
+    while item < total:
+        begin = (item % spans) * span
+        one_layer(job, item // spans, begin, min(begin + span, num_tokens), mine)
+        item = take(counters)
+
+
+@no_type_check
+def one_layer(job, layer, begin, end, scratch):
+    """Compute and write tokens [begin, end) of a layer."""
+    base_tag, out_tag, factor_tag, keeps, stream, source, target, plans, schemes, turns = job[:10]
+    factors, ahead, _, crew = job[10:]
     base0, base_layer, base_row = source
-    layers, rows, dim = target
+    layers, rows, runs, run, strides, moves = target
     first_panel, scheme_of = schemes
     u0, vt0, ranks, u_starts, vt_starts, num_features = factors
-    begin, end = span
+    parts = crew[2]
     size, out_size = factor_tag.itemsize, out_tag.itemsize
     per_word = 4 // size
-    packed, loose, sums = scratch, scratch + PACKED_BYTES, scratch + PACKED_BYTES + LOOSE_BYTES
-    rows_at, plans_at = rows.ctypes.data, plans.ctypes.data
-    for layer in range(len(layers)):
-        rank, scheme = ranks[layer], scheme_of[layer]
-        steps = (rank + per_word - 1) // per_word
-        cos, sin, still, turn_row = (
-            turns[scheme, 0],
-            turns[scheme, 1],
-            turns[scheme, 2],
-            turns[scheme, 3],
+    loose, sums, places = scratch + parts[0], scratch + parts[1], scratch + parts[1] + STEP_BYTES
+    made, before = scratch + parts[2], scratch + (parts[2] + parts[3]) // 2
+    made_row = num_features * out_size
+    rank, scheme = ranks[layer], scheme_of[layer]
+    steps = (rank + per_word - 1) // per_word
+    cos, sin, still, turn_row = (
+        turns[scheme, 0],
+        turns[scheme, 1],
+        turns[scheme, 2],
+        turns[scheme, 3],
+    )
+    first, last = first_panel[scheme], first_panel[scheme + 1]
+    vt, plans_at = vt0 + size * vt_starts[layer], plans.ctypes.data
+    for p in range(first, last if rank else first):
+        to = scratch + (p - first) * steps * STEP_BYTES
+        pack_vt(factor_tag, plans[p], vt, num_features, rank, to)
+    lines_at, num_lines = ahead.ctypes.data, len(ahead)
+    moves_at, num_moves = moves.ctypes.data, len(moves)
+    layer_at, past = layers[layer], 1 if stream else 0
+    a_line = (num_lines + last - first - 1) // (last - first)
+    a_move = (num_moves + last - first - 1) // (last - first)
+    waiting = 0  # whether a block is computed and not written
+    for place in range(begin, end, TOKENS):
+        # The last block begins TOKENS before the end: what it shares is computed twice, to the same values.
+        start = max(min(place, end - TOKENS), begin)
+        count = min(TOKENS, end - start)
+        base = base0 + layer * base_layer + start * base_row
+        u, u_row = u0 + size * (u_starts[layer] + start * rank), size * rank
+        if u_row != 4 * steps:
+            pack_u(factor_tag, u, rank, count, loose)
+            u, u_row = loose, 4 * steps
+        meanwhile = (
+            lines_at,
+            num_lines,
+            a_line,
+            base + TOKENS * base_row,
+            moves_at,
+            num_moves if waiting else 0,
+            a_move,
+            before,
+            places,
+            past,
         )
-        at_once = PACKED_BYTES // (max(steps, 1) * STEP_BYTES)
-        last = first_panel[scheme + 1]
-        for strip in range(first_panel[scheme], last, at_once):
-            strip_end = min(strip + at_once, last)
-            vt = vt0 + size * vt_starts[layer]
-            for p in range(strip, strip_end if rank else strip):
-                to = packed + (p - strip) * steps * STEP_BYTES
-                pack_vt(factor_tag, plans[p], vt, num_features, rank, to)
-            for start in range(begin, end, TILE):
-                stop = min(start + TILE, end)
-                u, u_row = u0 + size * (u_starts[layer] + start * rank), size * rank
-                if u_row != 4 * steps:
-                    pack_u(factor_tag, u, rank, stop - start, loose)
-                    u, u_row = loose, 4 * steps
-                p = strip
-                while p < strip_end:
-                    plan_at = plans_at + 8 * NEXT * p
-                    alike = min(load_word(plan_at, ALIKE), strip_end - p)
-                    columns = packed + (p - strip) * steps * STEP_BYTES
-                    if alike and dim == 1 and stop - start >= TOKENS:
-                        words = (
-                            alike,
-                            stop - start,
-                            plan_at,
-                            base0 + layer * base_layer + start * base_row,
-                            base_row,
-                            AHEAD * base_row,
-                            layers[layer],
-                            rows_at + 8 * start,
-                            cos + start * turn_row,
-                            sin + start * turn_row,
-                            turn_row,
-                            still + start,
-                            steps,
-                            columns,
-                            u,
-                            u_row,
-                        )
-                        kind = load_word(plan_at, KIND)
-                        if stream:
-                            streamed(base_tag, out_tag, factor_tag, kind, rank > 0, words)
-                        else:
-                            cached(base_tag, out_tag, factor_tag, kind, rank > 0, words)
-                        p += alike
-                        continue
-                    for t in range(start, stop):
-                        if rank:
-                            sums_of_one(factor_tag, steps, columns, u + (t - start) * u_row, sums)
-                        careful(
-                            base_tag,
-                            out_tag,
-                            keeps,
-                            plans[p],
-                            rank > 0,
-                            base0 + layer * base_layer + t * base_row,
-                            layers[layer] + out_size * rows[t],
-                            dim,
-                            cos + t * turn_row,
-                            sin + t * turn_row,
-                            load_byte(still + t) != 0,
-                            sums,
-                        )
-                    p += 1
+        p = first
+        while p < last:
+            plan_at = plans_at + 8 * NEXT * p
+            alike = load_word(plan_at, ALIKE)
+            packed = scratch + (p - first) * steps * STEP_BYTES
+            if alike and count == TOKENS:
+                words = (
+                    alike,
+                    plan_at,
+                    base,
+                    base_row,
+                    made,
+                    made_row,
+                    cos + start * turn_row,
+                    sin + start * turn_row,
+                    turn_row,
+                    still + start,
+                    steps,
+                    packed,
+                    u,
+                    u_row,
+                    p - first,
+                )
+                kind = load_word(plan_at, KIND)
+                whole(base_tag, out_tag, factor_tag, kind, rank > 0, words + meanwhile)
+                p += alike
+                continue
+            for t in range(count):
+                if rank:
+                    sums_of_one(factor_tag, steps, packed, u + t * u_row, sums)
+                turn_at = (start + t) * turn_row
+                careful(
+                    base_tag,
+                    out_tag,
+                    keeps,
+                    plans[p],
+                    rank > 0,
+                    base + t * base_row,
+                    made + t * made_row,
+                    cos + turn_at,
+                    sin + turn_at,
+                    load_byte(still + start + t) != 0,
+                    sums,
+                )
+            carry(p - first, meanwhile)
+            p += 1
+        if count < TOKENS or not num_moves:
+            rows_at = rows.ctypes.data + 8 * start
+            put_slowly(out_tag, made, layer_at, rows_at, count, runs, run, strides)
+            continue
+        for t in range(TOKENS):
+            store_word(places, t, layer_at + out_size * rows[start + t])
+        made, before = before, made
+        waiting = 1
+    if waiting:
+        carry(0, (0, 0, 0, 0, moves_at, num_moves, num_moves, before, places, past))
 
 
 @no_type_check
-def cached(base_tag, out_tag, factor_tag, kind, patched, words):
-    """A tile of whole panels of one kind, written through the cache."""
+def whole(base_tag, out_tag, factor_tag, kind, patched, words):
+    """A block of a whole panel."""
     if patched:
         if kind == PLAIN:
-            tile(base_tag, out_tag, factor_tag, 0, 1, 0, words)
+            block(base_tag, out_tag, factor_tag, 0, 1, words)
         elif kind == HALF:
-            tile(base_tag, out_tag, factor_tag, 1, 1, 0, words)
+            block(base_tag, out_tag, factor_tag, 1, 1, words)
         else:
-            tile(base_tag, out_tag, factor_tag, 2, 1, 0, words)
+            block(base_tag, out_tag, factor_tag, 2, 1, words)
     elif kind == PLAIN:
-        tile(base_tag, out_tag, factor_tag, 0, 0, 0, words)
+        block(base_tag, out_tag, factor_tag, 0, 0, words)
     elif kind == HALF:
-        tile(base_tag, out_tag, factor_tag, 1, 0, 0, words)
+        block(base_tag, out_tag, factor_tag, 1, 0, words)
     else:
-        tile(base_tag, out_tag, factor_tag, 2, 0, 0, words)
+        block(base_tag, out_tag, factor_tag, 2, 0, words)
 
 
 @no_type_check
-def streamed(base_tag, out_tag, factor_tag, kind, patched, words):
-    """A tile of whole panels of one kind, written past the cache."""
-    if patched:
-        if kind == PLAIN:
-            tile(base_tag, out_tag, factor_tag, 0, 1, 1, words)
-        elif kind == HALF:
-            tile(base_tag, out_tag, factor_tag, 1, 1, 1, words)
-        else:
-            tile(base_tag, out_tag, factor_tag, 2, 1, 1, words)
-    elif kind == PLAIN:
-        tile(base_tag, out_tag, factor_tag, 0, 0, 1, words)
-    elif kind == HALF:
-        tile(base_tag, out_tag, factor_tag, 1, 0, 1, words)
-    else:
-        tile(base_tag, out_tag, factor_tag, 2, 0, 1, words)
+def put_slowly(out_tag, made, layer, rows_at, count, runs, run, strides):
+    """Write a block's rows number by number: runs shorter than a vector, or dims that lie apart.
+
+    `strides`: numbers from run to run and from dim to dim of the destination.
+    """
+    size = out_tag.itemsize
+    for t in range(count):
+        row = load_word(rows_at, t)
+        for r in range(runs):
+            source = made + (t * runs + r) * run * size
+            to = layer + size * (row + r * strides[0])
+            for d in range(run):
+                copy_one(out_tag, source + size * d, to + size * d * strides[1])
 
 
 @no_type_check
@@ -253,32 +280,19 @@ def pack_u(factor_tag, u, rank, num_tokens, to):
 
 @no_type_check
 def careful(
-    base_tag,
-    out_tag,
-    keeps,
-    plan,
-    patched,
-    base,
-    out,
-    dim,
-    cos,
-    sin,
-    still,
-    sums,
-):
-    """One token of one panel, number by number: few lanes or tokens, or dims that lie apart."""
+    base_tag, out_tag, keeps, plan, patched, base, out, cos, sin, still, sums,
+):  # fmt: skip
+    """One token of one panel, number by number: few lanes or tokens."""
     b_size, o_size = base_tag.itemsize, out_tag.itemsize
     kind = plan[KIND]
+    width = 2 if kind == PAIRS else 1
     for j in range(4 if kind == PLAIN else 2):
         k = j if kind == PLAIN else 2 + j
-        width = 2 if kind == PAIRS else 1
         for lane in range(plan[LANES]):
             first = base + plan[BASE + j] + b_size * width * lane
-            to_first = out + o_size * (plan[OUT + j] + width * lane * dim)
-            second, to_second = first + b_size, to_first + o_size * dim
-            if kind == HALF:
-                second = base + plan[BASE + k] + b_size * lane
-                to_second = out + o_size * (plan[OUT + k] + lane * dim)
+            second = base + plan[BASE + k] + b_size * width * lane
+            to_first = out + o_size * (plan[FEATURE + j] + width * lane)
+            to_second = out + o_size * (plan[FEATURE + k] + width * lane)
             if keeps and not patched and (still or kind == PLAIN):
                 copy_one(base_tag, first, to_first)
                 if kind != PLAIN:
@@ -302,6 +316,43 @@ def careful(
 
 
 # Not kept by themselves: what they compile to is part of what `write` compiles to.
-pack_vt, pack_u, careful = njit(pack_vt), njit(pack_u), njit(careful)
-cached, streamed = njit(cached), njit(streamed)
+pack_vt, pack_u, careful, whole = njit(pack_vt), njit(pack_u), njit(careful), njit(whole)
+put_slowly, one_layer = njit(put_slowly), njit(one_layer)
+together = in_team(share)
+
+
+@no_type_check
+def write(
+    stamp, base_tag, out_tag, factor_tag, keeps, stream, source, target, plans, schemes, turns, factors,
+    ahead, work, crew, team,
+):  # fmt: skip
+    """Compute and write one channel: all layers, all tokens.
+
+    Args:
+        stamp: `STAMP`.
+        base_tag, out_tag, factor_tag: empty arrays of the numeric formats; uint16 is bfloat16, int16 float16.
+        keeps: whether canonical and destination have the same format.
+        stream: write past the cache; every vector of the destination is then aligned to its size.
+        source: address of the canonical's first written token, bytes from layer to layer and from token
+            to token.
+        target: address of each layer's destination [L], offset of each token in it in numbers [T]; how many
+            runs of how many features a token's numbers are there; numbers from run to run and from dim to
+            dim; a block's moves (`carry_code`), none where runs are shorter or dims lie apart.
+        plans: [panels, Field.NEXT], those of all schemes.
+        schemes: first panel of each scheme [S + 1], scheme of each layer [L].
+        turns: [S, 4]: addresses of the cosines, the sines and the still flags, bytes from token to token.
+        factors: addresses of u and vt, rank of each layer, first number of each layer in u and in vt [L], F.
+        ahead: offsets from a block's canonical of its cache lines, in the order in which they lie.
+        work: T, tokens that a thread takes at a time.
+        crew: address of two zeros, which the threads count in; address of `scratch_bytes` for each of them;
+            where its parts begin.
+        team: address of the runtime's fork, or 0; number of threads.
+    """
+    job = (
+        base_tag, out_tag, factor_tag, keeps, stream, source, target, plans, schemes, turns, factors,
+        ahead, work, crew,
+    )  # fmt: skip
+    together(team[0], team[1], job)
+
+
 write = kept(write)

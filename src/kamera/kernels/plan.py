@@ -31,37 +31,26 @@ class Field(IntEnum):
     KIND = 0
     LANES = 1  # lanes that count, W or fewer
     BASE = 2  # four: byte offset of a vector in a token's canonical row
-    OUT = 6  # four: offset of a vector in a token's destination, in numbers
-    TURN = 10  # two: offset of the cosines of a vector pair, in numbers
-    FEATURE = 12  # four: first feature of a vector in vt
-    STEP = 16  # features from lane to lane in vt
-    ALIKE = 17  # panels from here on that are of one kind and whole
-    NEXT = 18  # columns
+    TURN = 6  # two: offset of the cosines of a vector pair, in numbers
+    FEATURE = 8  # four: first feature of a vector, h · D + d
+    STEP = 12  # features from lane to lane
+    ALIKE = 13  # panels from here on that are of one kind and whole
+    NEXT = 14  # columns
 
 
 @dataclass(frozen=True)
 class Row:
-    """How a token's [H, D] numbers lie: in the canonical (bytes) and in the destination (numbers).
-
-    Attributes:
-        heads, dim: H, D.
-        base_head, base_dim: bytes from head to head and from dim to dim of the canonical.
-        out_head, out_dim: numbers from head to head and from dim to dim of the destination.
-    """
+    """How a token's [H, D] numbers lie in the canonical: bytes from head to head and from dim to dim."""
 
     heads: int
     dim: int
     base_head: int
     base_dim: int
-    out_head: int
-    out_dim: int
 
     @property
     def is_flat(self) -> bool:
-        """Whether the heads follow each other without a gap on both sides."""
-        return (
-            self.base_head == self.dim * self.base_dim and self.out_head == self.dim * self.out_dim
-        )
+        """Whether the heads follow each other without a gap."""
+        return self.base_head == self.dim * self.base_dim
 
 
 @lru_cache(maxsize=256)
@@ -90,9 +79,8 @@ def _plain(row: Row, runs: list[tuple[int, int, int]], width: int) -> NDArray[np
     rows = []
     for group in _groups(runs, 4):
         base = [h * row.base_head + d * row.base_dim for h, d, _ in group]
-        out = [h * row.out_head + d * row.out_dim for h, d, _ in group]
         feature = [h * row.dim + d for h, d, _ in group]
-        rows.append([Kind.PLAIN, group[0][2], *base, *out, 0, 0, *feature, 1, 0])
+        rows.append([Kind.PLAIN, group[0][2], *base, 0, 0, *feature, 1, 0])
     return np.array(rows, dtype=np.int64).reshape(-1, Field.NEXT)
 
 
@@ -105,11 +93,10 @@ def _turned(row: Row, spec: RopeSpec, width: int) -> NDArray[np.int64]:
         else:
             dims = [(h, i) for h, i, _ in group] + [(h, spec.num_pairs + i) for h, i, _ in group]
         base = [h * row.base_head + d * row.base_dim for h, d in dims]
-        out = [h * row.out_head + d * row.out_dim for h, d in dims]
         feature = [h * row.dim + d for h, d in dims]
         kind, step = (Kind.PAIRS, 2) if spec.layout == "pairs" else (Kind.HALF, 1)
         turn = [i for _, i, _ in group]
-        rows.append([kind, group[0][2], *base, *out, *turn, *feature, step, 0])
+        rows.append([kind, group[0][2], *base, *turn, *feature, step, 0])
     return np.array(rows, dtype=np.int64).reshape(-1, Field.NEXT)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from jaxtyping import Bool, Float
@@ -11,6 +13,11 @@ from torch import Tensor
 from kamera.kernels.contract import Placement
 from kamera.rope import RopeSpec
 from kamera.rope.angles import check_positions, cos_sin
+
+SPAN = 1024
+"""Positions of a kept table."""
+MAX_SPANS = 16
+"""Kept tables that one chunk may need: one whose positions lie further apart has its own computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +47,7 @@ def turns(placement: Placement) -> list[Turn]:
     for spec in specs:
         check_positions(positions, positions.shape[0], spec)
         here = positions[placement.skip :]
-        cos, sin = ((spec.attention_scaling * t).to(torch.float32) for t in cos_sin(here, spec))
+        cos, sin = _looked_up(here, spec) or _computed(here, spec)
         still = (here == 0).all(dim=-1)
         if spec.attention_scaling != 1.0:
             still = torch.zeros_like(still)
@@ -54,3 +61,42 @@ def specs_of(placement: Placement) -> tuple[tuple[RopeSpec, ...], list[int]]:
     if isinstance(rope, RopeSpec):
         return (rope,), [0] * num_layers
     return rope.specs, list(rope.layers)
+
+
+def _computed(positions: Tensor, spec: RopeSpec) -> tuple[Tensor, Tensor]:
+    """cos and sin of each token and pair, times s, float32."""
+    cos, sin = ((spec.attention_scaling * t).to(torch.float32) for t in cos_sin(positions, spec))
+    return cos, sin
+
+
+def _looked_up(positions: Tensor, spec: RopeSpec) -> tuple[Tensor, Tensor] | None:
+    """`_computed` from the kept tables, to the bit; None where they don't serve."""
+    if positions.device.type != "cpu" or not len(positions):
+        return None
+    low, high = (int(bound) for bound in positions.aminmax())
+    spans = range(low // SPAN, high // SPAN + 1)
+    if len(spans) > MAX_SPANS:
+        return None
+    kept = [_span(spec, index) for index in spans]
+    first, origin = low - SPAN * spans.start, SPAN * spans.start
+    if positions.shape[1] == 1 and bool((positions[1:] - positions[:-1] == 1).all()):
+        cos, sin = (_joined(tables, first, len(positions)) for tables in zip(*kept, strict=True))
+        return cos, sin
+    cos, sin = (_joined(tables, 0, SPAN * len(kept)) for tables in zip(*kept, strict=True))
+    by_pair = positions.long()[:, spec.axes_tensor(positions.device)] - origin
+    return cos.gather(0, by_pair), sin.gather(0, by_pair)
+
+
+def _joined(tables: Sequence[Tensor], first: int, count: int) -> Tensor:
+    """Rows [first, first + count) of tables of SPAN rows each: a view where one has them all."""
+    ends = (first + count - SPAN * index for index in range(len(tables)))
+    parts = [table[: max(end, 0)] for table, end in zip(tables, ends, strict=True)]
+    parts[0] = parts[0][first:]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+@lru_cache(maxsize=64)
+def _span(spec: RopeSpec, index: int) -> tuple[Tensor, Tensor]:
+    """`_computed` for SPAN positions, all axes alike: half a megabyte for heads of 128 dims."""
+    positions = torch.arange(SPAN * index, SPAN * (index + 1))
+    return _computed(positions[:, None].expand(-1, spec.num_axes), spec)

@@ -1,0 +1,56 @@
+"""Rotation tables that are kept give the numbers that would be computed."""
+
+import pytest
+import torch
+from placements import ROPES, bits, chunk, spec
+
+from kamera.kernels import Placement, tables
+
+CASES = {
+    "in one span": torch.arange(5, 60),
+    "over three spans": torch.arange(1000, 3100),
+    "not in order": torch.tensor([7, 2500, 8, 1023, 1024]),
+    "one": torch.tensor([0]),
+    "as far as a model goes": torch.arange(999_990, 1_000_010),
+    "further apart than tables are kept for": torch.tensor([0, 1_000_000]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_one_axis(case, dtype):
+    rope = spec(64, 128)
+    positions = CASES[case][:, None].to(dtype)
+    (found,) = tables.turns(
+        Placement(chunk(len(positions), rope, torch.bfloat16), None, positions, rope)
+    )
+    cos, sin = tables._computed(positions, rope)
+    assert torch.equal(bits(found.cos), bits(cos))
+    assert torch.equal(bits(found.sin), bits(sin))
+    assert found.cos.stride(1) == 1
+
+
+@pytest.mark.parametrize("far", [0, 5000, 10**6])
+def test_three_axes(far):
+    rope = spec(64, 128, axes=3)
+    t = torch.arange(40)
+    positions = torch.stack([0 * t + 1020, 1000 + t // 8, far + t % 8], dim=1)
+    (found,) = tables.turns(Placement(chunk(40, rope, torch.float32), None, positions, rope))
+    cos, sin = tables._computed(positions, rope)
+    assert torch.equal(bits(found.cos), bits(cos))
+    assert torch.equal(bits(found.sin), bits(sin))
+
+
+def test_the_attention_factor_is_in_what_is_kept():
+    scaled, plain = (ROPES[name] for name in ("attention factor", "1-D"))
+    for rope in (scaled, plain):
+        positions = torch.arange(1, 9)[:, None]
+        (found,) = tables.turns(Placement(chunk(8, rope, torch.float32), None, positions, rope))
+        assert torch.equal(found.cos, tables._computed(positions, rope)[0])
+    assert scaled.attention_scaling != 1.0
+
+
+def test_few_are_kept():
+    for far in range(200):
+        tables._span(spec(4, 8), far)
+    assert tables._span.cache_info().currsize <= 64
