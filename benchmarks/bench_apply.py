@@ -27,8 +27,8 @@ from kamera.rope import RopeSpec
 NUM_TOKENS = 1024
 RANKS = (0, 4, 8, 16, 32, 64)
 WHY = (
-    "limit: the product alone at torch's best matrix product, or the copy; rounding, turning and the patch's own "
-    "bytes come on top"
+    "limit: the product alone at torch's best matrix product, or the copy; rounding, turning and the "
+    "patch's own bytes come on top"
 )
 COPIES = 3
 """Chunks that are taken in turns, so that none is in the cache when its turn comes."""
