@@ -41,6 +41,13 @@ def test_three_axes(far):
     assert torch.equal(bits(found.sin), bits(sin))
 
 
+def test_three_axes_of_text():
+    rope = spec(64, 128, axes=3)
+    positions = torch.arange(1000, 1050)[:, None].expand(-1, 3)
+    (found,) = tables.turns(Placement(chunk(50, rope, torch.float32), None, positions, rope))
+    assert torch.equal(bits(found.cos), bits(tables._computed(positions, rope)[0]))
+
+
 def test_the_attention_factor_is_in_what_is_kept():
     scaled, plain = (ROPES[name] for name in ("attention factor", "1-D"))
     for rope in (scaled, plain):

@@ -32,6 +32,7 @@ if HAS_HALF:
 _TAGS = {dtype: np.empty(0, number) for dtype, number in _FORMATS.items()}
 _MIN_BYTES = 256 * 1024
 """Bytes of KV below which a second thread costs more than it brings."""
+_CORES = os.cpu_count() or 1
 _ITEMS_A_THREAD = 4
 """Pieces of work a thread, so that one that is late has less to do."""
 _STREAM_BYTES = 16 * 1024 * 1024
@@ -96,7 +97,7 @@ _scratch = _Scratch()
 def _threads(placement: Placement) -> int:
     if placement.canonical.num_bytes < _MIN_BYTES:
         return 1
-    return min(torch.get_num_threads(), os.cpu_count() or 1)
+    return min(torch.get_num_threads(), _CORES)
 
 
 def _run(call: _Call, num_tokens: int, num_threads: int) -> None:

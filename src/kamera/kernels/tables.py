@@ -79,12 +79,18 @@ def _looked_up(positions: Tensor, spec: RopeSpec) -> tuple[Tensor, Tensor] | Non
         return None
     kept = [_span(spec, index) for index in spans]
     first, origin = low - SPAN * spans.start, SPAN * spans.start
-    if positions.shape[1] == 1 and bool((positions[1:] - positions[:-1] == 1).all()):
+    if high - low == len(positions) - 1 and _in_line(positions, low):
         cos, sin = (_joined(tables, first, len(positions)) for tables in zip(*kept, strict=True))
         return cos, sin
     cos, sin = (_joined(tables, 0, SPAN * len(kept)) for tables in zip(*kept, strict=True))
     by_pair = positions.long()[:, spec.axes_tensor(positions.device)] - origin
     return cos.gather(0, by_pair), sin.gather(0, by_pair)
+
+
+def _in_line(positions: Tensor, low: int) -> bool:
+    """Whether each token is one further than the one before it, on every axis: text."""
+    line = torch.arange(low, low + len(positions), dtype=positions.dtype)
+    return bool((positions == line[:, None]).all())
 
 
 def _joined(tables: Sequence[Tensor], first: int, count: int) -> Tensor:
