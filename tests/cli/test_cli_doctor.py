@@ -267,6 +267,24 @@ def test_it_says_that_the_kernel_was_named(tmp_path: Path, monkeypatch: pytest.M
     )
 
 
+@pytest.mark.parametrize("named", ["numba", "triton"])
+def test_a_named_kernel_that_is_not_installed_places_nothing(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kamera.errors import ConfigError
+    from kamera.kernels import kernel
+
+    monkeypatch.setenv("KAMERA_KERNEL", named)
+    for module in ("kamera.cli.kernel", "kamera.kernels.select"):
+        monkeypatch.setattr(
+            sys.modules[module], "find_spec", lambda name: None if name == named else object()
+        )
+    with pytest.raises(ConfigError, match="isn't installed"):
+        kernel(named)
+    text = " ".join(doctor(QWEN, tmp_path).stdout.split())
+    assert f"placed by nothing: KAMERA_KERNEL={named}, and the package {named} isn't" in text
+
+
 def test_a_name_that_is_no_kernel_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAMERA_KERNEL", "warp")
     text = " ".join(doctor(QWEN, tmp_path).stdout.split())

@@ -66,6 +66,7 @@ def test_verify_tells_what_is_damaged_and_changes_nothing(folder: Path) -> None:
     assert result.exit_code == 1
     assert f"{path.name}: corrupt" in result.stdout
     assert "4 entries checked, 1 of them not whole" in result.stdout
+    assert "None of these is served" in result.stdout
     report = told("verify", folder)
     assert [problem["name"] for problem in report["problems"]] == [path.name]
     assert path.exists()
@@ -87,7 +88,7 @@ def test_gc_empties_the_quarantine_when_it_is_asked_to(folder: Path) -> None:
         assert not store.get(EntryKey("canonical", f"{2:064x}"), model=MODEL, tenant=None)
     assert told("ls", folder)["quarantined"] == 1
     assert told("gc", folder)["quarantined_removed"] == 0
-    assert "1 files that were put aside" in run("gc", folder, "--empty-quarantine").stdout
+    assert "removed of what was put aside: 1" in run("gc", folder, "--empty-quarantine").stdout
     assert told("ls", folder)["quarantined"] == 0
 
 
@@ -108,7 +109,7 @@ def test_entries_of_a_newer_format_are_told_and_stay_until_they_are_let_go(folde
     assert result.exit_code == 0
     assert f"{path.name}: newer: the file is of format version 9" in result.stdout
     assert "3 entries checked, all whole" in result.stdout
-    assert "1 more are of a newer format version" in result.stdout
+    assert "1 entry more: of a newer format version" in result.stdout
     report = told("verify", folder)
     assert [problem["name"] for problem in report["newer"]] == [path.name]
     assert report["problems"] == []
@@ -142,10 +143,10 @@ def test_entries_whose_files_are_gone_are_told_and_forgotten(folder: Path) -> No
     report = told("ls", folder)
     assert (report["entries"], report["missing"]) == (3, 1)
     assert report["kinds"]["canonical"] == {"entries": 2, "bytes": 2 * num_bytes}
-    assert "1 more are listed and their files are gone" in run("ls", folder).stdout
+    assert "1 entry more: listed, the file gone" in run("ls", folder).stdout
     result = run("gc", folder)
     assert "0 entries removed, 0 bytes freed; 3 entries" in result.stdout
-    assert "1 entries are forgotten" in result.stdout
+    assert "1 entry forgotten" in result.stdout
     assert told("ls", folder)["missing"] == 0
 
 
@@ -156,7 +157,7 @@ def test_gc_says_what_is_pinned_when_it_frees_too_little(folder: Path) -> None:
     ):
         result = run("gc", folder, "--max-bytes", "1")
     assert "3 entries removed" in result.stdout
-    assert "more than asked for stay: 1 entries are pinned" in result.stdout
+    assert "more than asked for stay: 1 entry pinned" in result.stdout
     assert path_of(folder, 3).exists()
 
 
@@ -186,6 +187,12 @@ def test_a_folder_with_entries_of_another_kind_is_left_alone(command: str, tmp_p
     assert "isn't a Kamera store" in result.stderr
     assert sorted(tmp_path.rglob("*")) == before
     assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_file_in_a_stores_place_is_called_one(tmp_path: Path) -> None:
+    (tmp_path / "notes").touch()
+    assert "got a file" in run("ls", tmp_path / "notes").stderr
+    assert "got no such folder" in run("ls", tmp_path / "nowhere").stderr
 
 
 @pytest.mark.parametrize("command", ["ls", "verify", "gc"])

@@ -8,6 +8,8 @@ demo       `kamera demo`
 doctor     `kamera doctor`
 serve      `kamera serve`
 compile    `kamera compile`
+lab        `kamera lab`
+store      `kamera store`
 """
 
 import sys

@@ -9,6 +9,11 @@ from importlib.util import find_spec
 
 VARIABLE = "KAMERA_KERNEL"
 _NAMES = ("eager", "blocked", "numba", "triton")
+_PACKAGES = {
+    "numba": ": it is in the extra fast",
+    "triton": ": it comes with PyTorch's GPU builds",
+}
+"""Kernels that need a package of their own name, and where it comes from."""
 _NOTES = {
     "triton": "tested in Triton's interpreter, not run on a GPU",
     "blocked": "numba, of the extra fast, is faster",
@@ -19,8 +24,8 @@ _NOTES = {
 class Kernels:
     """The kernel for tensors on the CPU, and the one for tensors on a GPU, if there is one.
 
-    `forced` is what KAMERA_KERNEL says, empty when it says nothing; `problem` why Numba, which is installed,
-    can't be used, empty when it can or isn't asked for.
+    `forced` is what KAMERA_KERNEL says, empty when it says nothing; `problem` why what it names, or Numba
+    where it is installed, can't be used; empty when it can or isn't asked for.
     """
 
     cpu: str
@@ -37,7 +42,13 @@ class Kernels:
         best = "numba" if wants_numba and not problem else "blocked"
         cpu = best if forced in ("", "triton") else forced
         gpu = "triton" if forced in ("", "triton") and find_spec("triton") is not None else "eager"
+        if forced in _PACKAGES and find_spec(forced) is None:
+            problem = f"the package {forced} isn't installed{_PACKAGES[forced]}"
         return cls(cpu, gpu, forced, problem)
+
+    @property
+    def _lacks_triton(self) -> bool:
+        return self.forced == "triton" and self.gpu != "triton"
 
     def to_json(self) -> dict[str, str]:
         """As `kamera doctor --json` has it."""
@@ -47,8 +58,8 @@ class Kernels:
         if self.forced and self.forced not in _NAMES:
             known = ", ".join(_NAMES)
             return f"nothing: {VARIABLE}={self.forced!r:.40} is no kernel; expected one of {known}"
-        if self.forced == "numba" and self.problem:
-            return f"nothing: {VARIABLE}=numba, and {self.problem}"
+        if self.problem and (self.forced == "numba" or self._lacks_triton):
+            return f"nothing: {VARIABLE}={self.forced}, and {self.problem}"
         notes = {**_NOTES, self.forced: f"by {VARIABLE}"} if self.forced else dict(_NOTES)
         if self.problem:
             notes["blocked"] = self.problem

@@ -79,10 +79,10 @@ def ls(
         mark = "  of a newer format version" if key in newer else ""
         console.print(f"{sizes[key]:>15,}  {key}{mark}", soft_wrap=True)
     if num_missing:
-        said = f"{num_missing:,} more are listed and their files are gone: kamera store gc forgets them"
+        said = f"{_entries(num_missing)} more: listed, the file gone; kamera store gc forgets such"
         console.print(said, soft_wrap=True)
     if num_put_aside:
-        said = f"{num_put_aside} files were put aside: {escape(str(folder))}/quarantine"
+        said = f"put aside: {num_put_aside}, in {escape(str(folder))}/quarantine"
         console.print(said, soft_wrap=True)
 
 
@@ -107,9 +107,14 @@ def verify(folder: Folder, as_json: AsJson = False) -> None:
             said = f"{problem.name}: {problem.reason.value}: {problem.detail}"
             console.print(escape(said), soft_wrap=True)
         bad = f"{len(report.problems)} of them not whole" if report.problems else "all whole"
-        console.print(f"{report.num_checked:,} entries checked, {bad}")
+        console.print(f"{_entries(report.num_checked)} checked, {bad}")
+        if report.problems:
+            said = (
+                "None of these is served: damage is put aside when it is asked for, and formed anew"
+            )
+            console.print(said, soft_wrap=True)
         if report.newer:
-            said = f"{len(report.newer):,} more are of a newer format version and weren't checked"
+            said = f"{_entries(len(report.newer))} more: of a newer format version, not checked"
             console.print(said, soft_wrap=True)
     raise typer.Exit(0 if report.ok else 1)
 
@@ -156,20 +161,20 @@ def gc(
         typer.echo(json.dumps(report))
         return
     typer.echo(
-        f"{report['evicted']:,} entries removed, {report['bytes_freed']:,} bytes freed; "
-        f"{after.num_entries:,} entries of {after.num_bytes:,} bytes stay"
+        f"{_entries(before.num_entries - after.num_entries)} removed, {report['bytes_freed']:,} bytes freed; "
+        f"{_entries(after.num_entries)} of {after.num_bytes:,} bytes left"
     )
     if forgotten:
-        typer.echo(f"{forgotten:,} entries are forgotten: their files were gone")
+        typer.echo(f"{_entries(forgotten)} forgotten, the file being gone")
     if max_bytes is not None and after.num_bytes > max_bytes:
         typer.echo(
-            f"{after.num_bytes - max_bytes:,} bytes more than asked for stay: {after.num_pinned:,} "
-            f"entries are pinned, {spared:,} of a newer format version (--newer lets them leave)"
+            f"{after.num_bytes - max_bytes:,} bytes more than asked for stay: {_entries(after.num_pinned)} "
+            f"pinned, {spared:,} of a newer format version (--newer lets them leave)"
         )
     if empty_quarantine:
-        typer.echo(f"{removed:,} files that were put aside are removed")
+        typer.echo(f"removed of what was put aside: {removed:,}")
         if num_put_aside:
-            typer.echo(f"{num_put_aside:,} couldn't be removed: {folder}/quarantine")
+            typer.echo(f"couldn't be removed: {num_put_aside:,}, in {folder}/quarantine")
 
 
 def _directory(folder: Path) -> Directory:
@@ -179,7 +184,8 @@ def _directory(folder: Path) -> Directory:
     try:
         if is_store(folder):
             return Directory(folder)
-        said = "got no such folder" if not folder.is_dir() else "got one without them"
+        is_there = "got one without them" if folder.is_dir() else "got a file"
+        said = is_there if folder.exists() else "got no such folder"
     except OSError as error:
         raise ConfigError(
             f"{folder} can't be looked at: expected the folder of a Kamera store that this user owns, "
@@ -205,6 +211,10 @@ def _opened(folder: Path) -> Iterator[DiskStore]:
                 f"The index of {folder} can't be used: expected a folder that this user may write to, "
                 f"got {error}. Run it as the folder's owner."
             ) from error
+
+
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count:,} entries"
 
 
 def _told(problem: Problem) -> dict[str, str]:
