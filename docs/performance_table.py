@@ -56,6 +56,21 @@ ARMS = (
     "question alone", "memcpy + question", "Kamera", "CacheBlend 15%", "prefix cache, shifted",
     "re-prefill",
 )  # fmt: skip
+NOTES = {
+    "apply": "One chunk of 1,024 tokens, all layers, relocated, patched and written, by each kernel of "
+    "[the kernels](kernels.md).",
+    "form": "Chunk B behind a chunk of 256 tokens. What the request waits for is `verb`; the rest can be run "
+    "when nobody waits. In the table, shares of the prefill.",
+    "plan": "`held`: the window is in the session; `unknown`: nothing is known; `exact` and `served`: each "
+    "chunk has such a patch. A look-up in a dict asks no disk: a fairer limit, the bare questions, is in the "
+    "tables of aims.",
+    "scale": "How costs grow with a chunk's tokens, with the window, with what the store knows. A slope is "
+    "of log time over log size: 1 is linear, 0 is no growth.",
+    "store": "A row of reads is a batch of files of one size, 64 MB together (two files of 64 MB); a row of "
+    "writes is one file. Hot reads come from the system's page cache; cold ones find it emptied. A plain "
+    "read checks nothing; the store's checks every byte.",
+}
+"""What a section's rows are: of benchmarks that have no text of their own."""
 OWN_SECTION = ("ttft", "amortise", "bytes", "rank_bytes")
 COMMON = ("benchmark", "rows", "aims", "environment", "seconds", "skipped")
 """What every report has; the rest is a benchmark's own."""
@@ -319,7 +334,8 @@ def _plain(name: str, report: Report) -> list[str]:
             lines += [f"{_words(key).capitalize()}: {named}.", ""]
         if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
             lines += _table(_words(key), value)
-    return [f"## `{name}`", "", *lines] if lines else []
+    note = [NOTES[name], ""] if name in NOTES else []
+    return [f"## `{name}`", "", *note, *lines] if lines else []
 
 
 def _table(label: str, entries: list[Report]) -> list[str]:
