@@ -150,7 +150,7 @@ def warm_up(dtype: torch.dtype) -> None:
     """Compile what CPU caches of this dtype need, so that no request waits for it; once a process.
 
     Seconds in the first process of a machine. What was compiled is kept on disk, beside the package or in
-    the user's cache folder (Numba's NUMBA_CACHE_DIR), and then it takes a tenth of a second.
+    the user's cache folder (Numba's NUMBA_CACHE_DIR), and then it takes less than a second.
     """
     begun = time.perf_counter()
     rope = RopeSpec((1.0,) * 16, (0,) * 16, num_axes=1, head_dim=32)
