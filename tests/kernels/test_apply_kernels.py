@@ -265,6 +265,54 @@ def test_pages_that_do_not_fit_are_refused(one):
     assert all((layer == 777.0).all() for layer in held)
 
 
+@pytest.mark.parametrize("empty", ["layers", "heads", "dims of v"])
+def test_nothing_is_written_of_a_channel_without_numbers(one, empty):
+    rope = ROPES["head of 64"]
+    kv = chunk(5, rope, torch.float32)
+    if empty == "layers":
+        kv = ChunkKV({name: t[:0] for name, t in kv.tensors.items()})
+    elif empty == "heads":
+        kv = ChunkKV({name: t[:, :, :0] for name, t in kv.tensors.items()})
+    else:
+        kv = ChunkKV({"k": kv.tensors["k"], "v": kv.tensors["v"][..., :0]})
+    placement = Placement(kv, None, positions(5, rope), rope)
+    wanted, got = dense(placement), write(one, placement, dense(placement))
+    Eager().write(placement, wanted)
+    assert all(got[name].equal(wanted[name]) for name in wanted)
+
+
+def test_slots_of_a_narrower_integer(one):
+    rope = ROPES["head of 64"]
+    kv = chunk(3, rope, torch.float32)
+    placement = Placement(kv, None, positions(3, rope), rope)
+    wanted = write(one, placement, pages(placement, "slots, heads", torch.float32))
+    out = pages(placement, "slots, heads", torch.float32)
+    narrow = {name: Pages(p.layers, p.slots.int()) for name, p in out.items()}
+    write(one, placement, narrow)
+    for name, destination in wanted.items():
+        pairs = zip(narrow[name].layers, destination.layers, strict=True)
+        assert all(got.equal(layer) for got, layer in pairs)
+
+
+def test_a_rope_of_another_model_is_refused(one):
+    """Of other heads or layers: a kernel would read beyond them."""
+    kv = chunk(5, ROPES["by layer"], torch.float32)
+    twice = ChunkKV({name: torch.cat([t, t]) for name, t in kv.tensors.items()})
+    for given, rope in [(kv, ROPES["small head"]), (kv, ROPES["1-D"]), (twice, ROPES["by layer"])]:
+        placement = Placement(given, None, positions(5, rope), rope)
+        with pytest.raises(ConfigError, match="Invalid shape of "):
+            one.write(placement, dense(placement))
+
+
+def test_a_destination_on_another_device_is_not_taken():
+    pytest.importorskip("numba", reason="needs the extra fast")
+    rope = ROPES["head of 64"]
+    placement = Placement(chunk(5, rope, torch.float32), None, positions(5, rope), rope)
+    out = dense(placement)
+    assert kernel("numba").takes(placement, out)
+    assert not kernel("numba").takes(placement, {name: t.to("meta") for name, t in out.items()})
+
+
 def test_what_is_not_a_placement_is_refused():
     rope = ROPES["small head"]
     kv, longer = (chunk(n, rope, torch.float32) for n in (5, 6))
@@ -298,7 +346,9 @@ print(WIDTH, HAS_DOT)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("cpu", "features", "width"), [("haswell", "+avx2,+fma,+f16c", 8)])
+@pytest.mark.parametrize(
+    ("cpu", "features", "width"), [("haswell", "+avx2,+fma,+f16c", 8), ("x86-64", "+sse2", 4)]
+)
 def test_code_for_a_smaller_cpu_is_as_exact(cpu, features, width, tmp_path):
     pytest.importorskip("numba", reason="needs the extra fast")
     chosen = {

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -33,7 +34,7 @@ def written(one, dtype=torch.bfloat16):
 
 @pytest.fixture(params=["team", "own"])
 def threads(request, monkeypatch):
-    """Set the number of threads; says how many took part in each call."""
+    """Set the number of threads; says how many took part in each call: as many as there can be."""
     if request.param == "own":
         monkeypatch.setattr(compiled, "fork_address", lambda: 0)
     elif not team.fork_address():
@@ -41,15 +42,22 @@ def threads(request, monkeypatch):
     took_part = []
     write = loops.write
 
-    def counted(*arguments):
-        write(*arguments)
-        counters = arguments[-2][0]
-        took_part.append(ctypes.c_int64.from_address(counters + 8).value)
-
     def set_number(number):
+        there = min(number, 1 + (os.cpu_count() or 1)) if request.param == "own" else 1
+        all_in, come = threading.Event(), []
+
+        def counted(*arguments):
+            come.append(1)
+            if len(come) >= there:
+                all_in.set()
+            all_in.wait(10)
+            write(*arguments)
+            counters = arguments[-2][0]
+            took_part.append(ctypes.c_int64.from_address(counters + 8).value)
+
         monkeypatch.setattr(compiled, "_threads", lambda _: number)
         monkeypatch.setattr(compiled.loops, "write", counted)
-        return took_part
+        return took_part, there if request.param == "own" else number
 
     return set_number
 
@@ -59,9 +67,9 @@ def threads(request, monkeypatch):
 def test_many_threads_give_the_bits_of_one(threads, number, num_tokens):
     one = placement(num_tokens)
     alone = written(one)
-    took_part = threads(number)
+    took_part, expected = threads(number)
     together = written(one)
-    assert max(took_part) == number
+    assert expected <= max(took_part) <= number
     for name in alone:
         assert torch.equal(bits(alone[name]), bits(together[name]))
 
@@ -105,21 +113,70 @@ def test_two_callers_at_once_do_not_meet(threads):
     assert not failed
 
 
-def test_an_interrupt_waits_for_the_threads_that_still_write(monkeypatch):
-    done = []
+@pytest.fixture
+def slow_share(monkeypatch):
+    """A share of 0.2 s in each of two workers, which the main thread sees begin; says how many ended."""
+    inside, done = threading.Barrier(3), []
 
     def slow(*_):
-        if threading.current_thread() is threading.main_thread():
-            raise KeyboardInterrupt
-        time.sleep(0.1)
-        done.append(1)
+        inside.wait(10)
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.2)
+            done.append(1)
 
     monkeypatch.setattr(compiled, "_threads", lambda _: 3)
     monkeypatch.setattr(compiled, "fork_address", lambda: 0)
     monkeypatch.setattr(compiled.loops, "write", slow)
+    return done
+
+
+def test_an_interrupt_waits_for_the_threads_that_still_write(slow_share):
+    """It comes while the caller waits for them: they must not outlive the call."""
+    timer = threading.Timer(0.1, signal.raise_signal, [signal.SIGINT])
+    timer.start()
     with pytest.raises(KeyboardInterrupt):
         written(placement(48))
-    assert len(done) == 2
+    assert len(slow_share) == 2
+    timer.join()
+
+
+def test_an_error_in_a_thread_is_the_callers(monkeypatch):
+    inside = threading.Barrier(2)
+
+    def failing(*_):
+        inside.wait(10)
+        if threading.current_thread() is not threading.main_thread():
+            raise MemoryError("no room")
+
+    monkeypatch.setattr(compiled, "_threads", lambda _: 2)
+    monkeypatch.setattr(compiled, "fork_address", lambda: 0)
+    monkeypatch.setattr(compiled.loops, "write", failing)
+    with pytest.raises(MemoryError, match="no room"):
+        written(placement(48))
+
+
+def test_a_thread_that_comes_late_finds_the_work_over():
+    """Busy threads don't hold a caller up, and touch nothing of it afterwards."""
+    called = []
+    one = team._Round(lambda: called.append(1))
+    one.join()
+    one.end()
+    one.join()
+    assert called == [1]
+
+
+def test_no_thread_to_be_had_leaves_the_caller_to_do_it_alone(monkeypatch):
+    one = placement(48)
+    wanted = written(one)
+
+    def none_more(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(compiled, "_threads", lambda _: 3)
+    monkeypatch.setattr(compiled, "fork_address", lambda: 0)
+    monkeypatch.setattr(team.ThreadPoolExecutor, "submit", none_more)
+    got = written(one)
+    assert all(torch.equal(bits(got[name]), bits(wanted[name])) for name in wanted)
 
 
 FORK = """

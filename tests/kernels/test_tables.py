@@ -48,6 +48,44 @@ def test_three_axes_of_text():
     assert torch.equal(bits(found.cos), bits(tables._computed(positions, rope)[0]))
 
 
+ENDS = {
+    torch.int8: [126, 127],
+    torch.int32: [2**31 - 2, 2**31 - 1],
+    torch.int64: [2**63 - 2, 2**63 - 1],
+}
+
+
+@pytest.mark.parametrize("dtype", ENDS)
+def test_the_last_positions_of_a_dtype(dtype):
+    rope = spec(4, 8)
+    positions = torch.tensor(ENDS[dtype], dtype=dtype)[:, None]
+    (found,) = tables.turns(Placement(chunk(2, rope, torch.float32), None, positions, rope))
+    assert torch.equal(bits(found.cos), bits(tables._computed(positions, rope)[0]))
+
+
+def test_what_is_kept_depends_on_no_mode_of_torch():
+    """A table may be made while a model is loaded on another device, and is read everywhere after that."""
+    rope, positions = spec(4, 8, scaling=1.25), torch.tensor([[3], [2000]])
+    kv = chunk(2, rope, torch.float32)
+    tables._span.cache_clear()
+    with torch.inference_mode(), torch.device("meta"):
+        (made,) = tables.turns(Placement(kv, None, positions, rope))
+    (kept,) = tables.turns(Placement(kv, None, positions, rope))
+    wanted = tables._computed(positions, rope)[0]
+    assert made.cos.equal(wanted)
+    assert kept.cos.equal(wanted)
+
+
+def test_positions_are_brought_to_the_keys(monkeypatch):
+    """As `kamera.patch.apply` does: a kernel reads the tables by their addresses."""
+    rope = spec(4, 8)
+    asked = []
+    to = torch.Tensor.to
+    monkeypatch.setattr(torch.Tensor, "to", lambda x, *a: asked.append(a[0]) or to(x, *a))
+    tables.turns(Placement(chunk(2, rope, torch.float32), None, torch.tensor([[3], [4]]), rope))
+    assert torch.device("cpu") in asked
+
+
 def test_the_attention_factor_is_in_what_is_kept():
     scaled, plain = (ROPES[name] for name in ("attention factor", "1-D"))
     for rope in (scaled, plain):

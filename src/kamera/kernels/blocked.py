@@ -33,7 +33,8 @@ class Blocked:
         channels = [channel for channel in placement.canonical.channels if channel.name in out]
         tables = turns(placement) if any(channel.rotates for channel in channels) else []
         for channel in channels:
-            _Channel(placement, channel, tables).write(out[channel.name])
+            if placement.canonical.tensors[channel.name].numel():
+                _Channel(placement, channel, tables).write(out[channel.name])
 
 
 class _Channel:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
-from concurrent.futures import wait
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -22,7 +21,7 @@ from kamera.kernels.carry_code import LINE, MOVE_BYTES, MOVE_WORDS
 from kamera.kernels.contract import Destination, Pages, Placement, check_destinations
 from kamera.kernels.plan import Row, panels
 from kamera.kernels.tables import Turn, specs_of, turns
-from kamera.kernels.team import fork_address, workers
+from kamera.kernels.team import fork_address, in_pool
 from kamera.kernels.vector_code import HAS_DOT, HAS_HALF, WIDTH
 from kamera.rope import RopeSpec
 
@@ -48,9 +47,10 @@ class Compiled:
         """CPU tensors of a cache dtype whose dims lie side by side."""
         for name, destination in out.items():
             base = placement.canonical.tensors[name]
-            if base.device.type != "cpu" or base.dtype not in _TAGS or base.stride(3) != 1:
+            first = destination.layers[0] if isinstance(destination, Pages) else destination
+            if {base.device.type, first.device.type} != {"cpu"} or base.stride(3) != 1:
                 return False
-            if destination.dtype not in _TAGS:
+            if not {base.dtype, first.dtype} <= _TAGS.keys():
                 return False
         return True
 
@@ -59,7 +59,12 @@ class Compiled:
         check_destinations(placement, out)
         if not placement.num_tokens:
             return
-        channels = [channel for channel in placement.canonical.channels if channel.name in out]
+        canonical = placement.canonical
+        channels = [
+            channel
+            for channel in canonical.channels
+            if channel.name in out and canonical.tensors[channel.name].numel()
+        ]
         tables = turns(placement) if any(channel.rotates for channel in channels) else []
         num_threads = _threads(placement)
         for channel in channels:
@@ -111,14 +116,7 @@ def _run(call: _Call, num_tokens: int, num_threads: int) -> None:
     if fork or num_threads == 1:
         loops.write(*arguments, (fork, num_threads))
         return
-    alone = partial(loops.write, *arguments, (0, 1))
-    futures = [workers(os.getpid()).submit(alone) for _ in range(num_threads - 1)]
-    try:
-        alone()
-    finally:  # after an interrupt, too, the others read and write what the caller lets go of
-        wait(futures)
-    for future in futures:
-        future.result()
+    in_pool(partial(loops.write, *arguments, (0, 1)), num_threads)
 
 
 def _call(
@@ -221,7 +219,7 @@ def _target(destination: Destination, heads: int, dim: int) -> tuple[Any, ...]:
     if isinstance(destination, Pages):
         first = destination.layers[0]
         strides = first.stride()
-        block, inside = np.divmod(destination.slots.numpy(), first.shape[1])
+        block, inside = np.divmod(destination.slots.numpy().astype(np.int64), first.shape[1])
         rows = block * strides[0] + inside * strides[1]
         layers = np.array([layer.data_ptr() for layer in destination.layers], np.int64)
     else:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import config, types
 from numba.core import cgutils
+from numba.core.codegen import get_host_cpu_features
 
 I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 F32 = ir.FloatType()
@@ -33,10 +33,11 @@ BF16 = Bfloat()
 
 
 def cpu_features() -> dict[str, bool]:
-    """The CPU's features, as Numba compiles for them."""
-    if config.CPU_FEATURES is not None:
-        return {f[1:]: f[0] == "+" for f in config.CPU_FEATURES.split(",") if f}
-    return dict(llvm.get_host_cpu_features())
+    """The CPU's features, as Numba compiles for them: it leaves out AVX where NUMBA_ENABLE_AVX says so."""
+    flat = config.CPU_FEATURES
+    if flat is None:
+        flat = get_host_cpu_features()
+    return {f[1:]: f[0] == "+" for f in flat.split(",") if f}
 
 
 _FEATURES = cpu_features()
