@@ -1,7 +1,7 @@
 """A tiny checkpoint with random weights, the engines that load it, and pictures to look at."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,16 @@ def random_checkpoint(folder: Path, seed: int) -> None:
                 std = 0.1 if ".visual." in name else 0.2
                 weight.normal_(0.0, std, generator=generator)
     model.save_pretrained(folder)
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """Annotations are checked while tests run, not when users do: off, to see the errors that a user gets."""
+    import jaxtyping
+
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """ChunkKV: one value for all channels and layers; what rotates and what keeps its bytes."""
 
-import jaxtyping
 import pytest
 import torch
 
@@ -31,14 +30,6 @@ def make_latents(num_tokens=5, seed=0, dtype=torch.bfloat16, num_layers=2):
 def positions_of(num_tokens, start=0):
     steps = torch.arange(num_tokens)
     return start + torch.stack([steps, 2 * steps + 1, 3 * steps + 2], dim=-1)
-
-
-@pytest.fixture
-def unchecked_shapes():
-    """Switch the tests' own shape checks off, to see the errors that a user gets."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def test_keys_rotate_and_values_do_not():
@@ -140,7 +131,7 @@ def test_each_layer_of_a_chunk_is_turned_by_its_own_scheme():
     assert got.tensors["v"].data_ptr() == chunk.tensors["v"].data_ptr()
 
 
-@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("k", "v", "message"),
     [

@@ -1,6 +1,5 @@
 """Profiles: the bounds that they promise, their words, and what they leave as it was."""
 
-import jaxtyping
 import pytest
 import torch
 from hypothesis import given
@@ -177,14 +176,6 @@ def test_words_that_are_not_known_are_refused(text):
 def test_bounds_that_can_not_be_are_refused(bounds):
     with pytest.raises(ConfigError, match="Invalid"):
         PatchProfile(**bounds)
-
-
-@pytest.fixture
-def unchecked():
-    """Annotations are checked while tests run, not when users do."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.usefixtures("unchecked")

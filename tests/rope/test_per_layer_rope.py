@@ -3,7 +3,6 @@
 import dataclasses
 import json
 
-import jaxtyping
 import pytest
 import torch
 from rope_reference import make_spec
@@ -82,15 +81,7 @@ def test_layers_and_specs_that_do_not_fit_are_refused(specs, layers, message):
         PerLayerRope(specs, layers)
 
 
-@pytest.fixture
-def unchecked_shapes():
-    """Switch the tests' own shape checks off, to see the errors that a user gets."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
-
-
-@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("shape", [(4, 7, 2, 16), (7, 2, 16), (1, 5, 7, 2, 16)])
 def test_keys_that_are_not_all_layers_are_refused(shape):
     with pytest.raises(ConfigError, match=r"expected \[L=5, T, H, D=16\] for a rotary scheme per"):

@@ -3,21 +3,12 @@
 import dataclasses
 import json
 
-import jaxtyping
 import pytest
 import torch
 from rope_reference import make_spec
 
 from kamera.errors import ConfigError
 from kamera.rope import RopeSpec
-
-
-@pytest.fixture
-def unchecked_types():
-    """Switch the tests' own type checks off, to see the errors that a user gets."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +31,7 @@ def test_a_field_that_cannot_be_right_is_refused(field, value, message):
         dataclasses.replace(make_spec(), **{field: value})
 
 
-@pytest.mark.usefixtures("unchecked_types")
+@pytest.mark.usefixtures("unchecked")
 def test_an_unknown_layout_is_refused():
     with pytest.raises(ConfigError, match="expected one of \\('half', 'pairs'\\), got 'thirds'"):
         dataclasses.replace(make_spec(), layout="thirds")

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import jaxtyping
 import pytest
 import torch
 from hypothesis import given, settings
@@ -198,15 +197,7 @@ def test_relocation_takes_an_output_dtype_and_leaves_its_input_alone():
     assert torch.equal(x, kept)
 
 
-@pytest.fixture
-def unchecked_shapes():
-    """Switch the tests' own shape checks off, to see the errors that a user gets."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
-
-
-@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("x_shape", "positions", "message"),
     [
@@ -223,7 +214,7 @@ def test_a_wrong_shape_says_what_was_expected(x_shape, positions, message):
         rotate(torch.zeros(x_shape), positions, make_spec(3))
 
 
-@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.usefixtures("unchecked")
 def test_integer_keys_are_refused():
     with pytest.raises(ConfigError, match="floating dtype"):
         rotate(torch.zeros(5, 2, 16).long(), torch.zeros(5, 3).long(), make_spec(3))

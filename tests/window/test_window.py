@@ -1,9 +1,7 @@
 """The window's verbs, and a machine that plays them in any order."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import jaxtyping
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -68,14 +66,6 @@ def test_slide_refuses_what_it_cannot_do(count: int) -> None:
 def test_slide_of_an_empty_window_says_that_it_is_empty(count: int) -> None:
     with pytest.raises(ConfigError, match="no chunk is in the window"):
         window("", "x").slide(count)
-
-
-@pytest.fixture
-def unchecked() -> Iterator[None]:
-    """Annotations are checked while tests run, not when users do."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.usefixtures("unchecked")

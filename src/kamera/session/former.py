@@ -132,10 +132,9 @@ class Former:
 
     def _has_orbits(self, run: Sequence[Chunk], num_pinned: int) -> bool:
         """Whether each chunk of `run` that stands behind another has its orbit patch listed."""
+        digests = [chunk.digest for chunk in run]
         return all(
-            any(
-                r.kind == "orbit" for r in self.library.patches(run[i], [c.digest for c in run[:i]])
-            )
+            self.library.has_patch(self.library.record(run[i], "orbit", digests[:i]))
             for i in range(num_pinned + 1, len(run))
         )
 
