@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -47,43 +47,23 @@ def ls(
     kinds: dict[str, list[int]] = defaultdict(list)
     for key, num_bytes in sizes.items():
         kinds[key.kind].append(num_bytes)
-    num_missing = len(listed) - len(sizes)
+    report = {
+        "entries": len(sizes),
+        "bytes": sum(sizes.values()),
+        "missing": len(listed) - len(sizes),
+        "quarantined": num_put_aside,
+        "kinds": {
+            kind: {"entries": len(of), "bytes": sum(of)} for kind, of in sorted(kinds.items())
+        },
+        "last_used": [
+            {"kind": key.kind, "digest": key.digest, "bytes": sizes[key], "newer": key in newer}
+            for key in last
+        ],
+    }
     if as_json:
-        report = {
-            "entries": len(sizes),
-            "bytes": sum(sizes.values()),
-            "missing": num_missing,
-            "quarantined": num_put_aside,
-            "kinds": {
-                kind: {"entries": len(of), "bytes": sum(of)} for kind, of in sorted(kinds.items())
-            },
-            "last_used": [
-                {
-                    "kind": key.kind,
-                    "digest": key.digest,
-                    "bytes": sizes[key],
-                    "newer": key in newer,
-                }
-                for key in last
-            ],
-        }
         typer.echo(json.dumps(report))
-        return
-    console = Console(highlight=False)
-    table = Table("kind", "entries", "bytes", box=box.SIMPLE)
-    for kind, of in sorted(kinds.items()):
-        table.add_row(kind, f"{len(of):,}", f"{sum(of):,}")
-    table.add_row("all", f"{len(sizes):,}", f"{sum(sizes.values()):,}", style="bold")
-    console.print(table)
-    for key in last:
-        mark = "  of a newer format version" if key in newer else ""
-        console.print(f"{sizes[key]:>15,}  {key}{mark}", soft_wrap=True)
-    if num_missing:
-        said = f"{_entries(num_missing)} more: listed, the file gone; kamera store gc forgets such"
-        console.print(said, soft_wrap=True)
-    if num_put_aside:
-        said = f"put aside: {num_put_aside}, in {escape(str(folder))}/quarantine"
-        console.print(said, soft_wrap=True)
+    else:
+        _show_listing(report, folder)
 
 
 @store.command("verify")
@@ -153,28 +133,52 @@ def gc(
         "forgotten": forgotten,
         "entries": after.num_entries,
         "bytes": after.num_bytes,
+        "pinned": after.num_pinned,
         "newer_spared": spared,
         "quarantined_removed": removed,
         "quarantined": num_put_aside,
     }
     if as_json:
         typer.echo(json.dumps(report))
-        return
+    else:
+        _say_freed(report, max_bytes)
+        if empty_quarantine:
+            typer.echo(f"removed of what was put aside: {removed:,}")
+            if num_put_aside:
+                typer.echo(f"couldn't be removed: {num_put_aside:,}, in {folder}/quarantine")
+
+
+def _show_listing(report: dict[str, Any], folder: Path) -> None:
+    console = Console(highlight=False)
+    table = Table("kind", "entries", "bytes", box=box.SIMPLE)
+    for kind, of in report["kinds"].items():
+        table.add_row(kind, f"{of['entries']:,}", f"{of['bytes']:,}")
+    table.add_row("all", f"{report['entries']:,}", f"{report['bytes']:,}", style="bold")
+    console.print(table)
+    for one in report["last_used"]:
+        mark = "  of a newer format version" if one["newer"] else ""
+        console.print(f"{one['bytes']:>15,}  {one['kind']}-{one['digest']}{mark}", soft_wrap=True)
+    if report["missing"]:
+        said = f"{_entries(report['missing'])} more: listed, the file gone; kamera store gc forgets such"
+        console.print(said, soft_wrap=True)
+    if report["quarantined"]:
+        said = f"put aside: {report['quarantined']}, in {escape(str(folder))}/quarantine"
+        console.print(said, soft_wrap=True)
+
+
+def _say_freed(report: dict[str, int], max_bytes: int | None) -> None:
     typer.echo(
-        f"{_entries(before.num_entries - after.num_entries)} removed, {report['bytes_freed']:,} bytes freed; "
-        f"{_entries(after.num_entries)} of {after.num_bytes:,} bytes left"
+        f"{_entries(report['evicted'])} removed, {report['bytes_freed']:,} bytes freed; "
+        f"{_entries(report['entries'])} of {report['bytes']:,} bytes left"
     )
-    if forgotten:
-        typer.echo(f"{_entries(forgotten)} forgotten, the file being gone")
-    if max_bytes is not None and after.num_bytes > max_bytes:
+    if report["forgotten"]:
+        typer.echo(f"{_entries(report['forgotten'])} forgotten, the file being gone")
+    if max_bytes is not None and report["bytes"] > max_bytes:
         typer.echo(
-            f"{after.num_bytes - max_bytes:,} bytes more than asked for stay: {_entries(after.num_pinned)} "
-            f"pinned, {spared:,} of a newer format version (--newer lets them leave)"
+            f"{report['bytes'] - max_bytes:,} bytes more than asked for stay: "
+            f"{_entries(report['pinned'])} pinned, {report['newer_spared']:,} of a newer format version "
+            "(--newer lets them leave)"
         )
-    if empty_quarantine:
-        typer.echo(f"removed of what was put aside: {removed:,}")
-        if num_put_aside:
-            typer.echo(f"couldn't be removed: {num_put_aside:,}, in {folder}/quarantine")
 
 
 def _directory(folder: Path) -> Directory:
