@@ -1,5 +1,6 @@
 """Reading in pieces: one thread or two, whoever of them comes late, and whatever goes wrong."""
 
+import inspect
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from types import FrameType
 
 import pytest
 
@@ -200,3 +202,36 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     command = [sys.executable, "-W", "ignore", "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_an_interrupt_of_an_offer_leaves_the_reader_fit_for_the_next() -> None:
+    """Whatever the step of it that the interrupt comes at."""
+    reader, step, left = SecondReader(), 1, 0
+
+    def interrupt(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
+        nonlocal left
+        if frame.f_code is not inspect.unwrap(SecondReader.offer).__code__:
+            return None
+        frame.f_trace_opcodes = True
+        left -= event == "opcode"
+        if not left:
+            raise KeyboardInterrupt
+        return interrupt
+
+    def is_taken() -> bool:
+        done = threading.Event()
+        reader.offer(done.set)
+        return done.wait(0.05)
+
+    while True:
+        left, before = step, sys.gettrace()
+        sys.settrace(interrupt)
+        try:
+            if is_taken():
+                break  # an offer without an interrupt
+        except KeyboardInterrupt:
+            step += 1
+        finally:
+            sys.settrace(before)
+        assert any(is_taken() for _ in range(20)), f"it takes nothing any more after step {step}"
+    assert step > 10
