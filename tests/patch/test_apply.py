@@ -1,6 +1,5 @@
 """The operator whole: canonical + patch at a position against the conditioned KV it stands for."""
 
-import jaxtyping
 import pytest
 import torch
 
@@ -30,14 +29,6 @@ def spec(request):
 def sizes(request):
     """Each channel's D; those of MLA have one head."""
     return CHANNELS[request.param]
-
-
-@pytest.fixture
-def unchecked_shapes():
-    """Switch the tests' own shape checks off, to see the errors that a user gets."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def positions_of(num_tokens, spec, start):
@@ -204,7 +195,7 @@ def test_a_patch_of_another_family_is_refused():
         apply(latents, patch, positions_of(13, spec, 0), spec)
 
 
-@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.usefixtures("unchecked")
 def test_factors_that_cannot_be_right_are_refused():
     with pytest.raises(ConfigError, match=r"got \[2, 5, 3\] and \[2, 4, 7\]"):
         Factors(torch.zeros(2, 5, 3), torch.zeros(2, 4, 7))

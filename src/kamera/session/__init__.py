@@ -2,9 +2,12 @@
 
 session    Session: admit, slide, reorder, recall, ask, generate
 settings   what can be set
+holdings   the planner's catalog: what the window holds and the library lists
+carrier    carries a plan out, chunk by chunk
 resident   conditioned KV in the window, placed on demand
+canvas     the window's KV in the memory that a forward reads
+former     the forwards that make canonicals and patches
 pending    forming that waits until nobody does
-library    the store as canonicals, patches and vision embeddings of one model and tenant
 outcome    what every verb returns: per chunk the operating point, why, and what it cost
 """
 

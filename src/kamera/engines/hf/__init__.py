@@ -1,9 +1,13 @@
 """The Transformers engine: the reference, and the embedded default (extra `hf`).
 
 version   the range of Transformers that was tested
-families  which model types are served, and how their chunks are laid out
+family, modality, families  which model types are served, and how their chunks are laid out
+loading   a checkpoint from a local folder
 chat      a chat request -> chunks and tail, by token ids
-images    an image file or PIL image -> pixels and identity
+images, videos, audio  a file or what is in memory -> a tower's inputs and identity
+kimi_images, video_processor  processors that Transformers has for torchvision alone
+backbone  a loaded model as a function of tokens, positions and KV
+trained   how many positions it was trained on
 cache     DynamicCache <-> ChunkKV
 identity  ModelKey of a loaded model
 recompute some of a window's tokens, run in context
