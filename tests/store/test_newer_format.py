@@ -1,13 +1,15 @@
 """Files that a newer Kamera wrote: they stay, the miss says so, and they leave like any other for room."""
 
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import torch
 from store_folder import CAP, LARGE, MODEL, MakeEntry, file_of, hit, miss
 
-from kamera.store import DiskStore, Entry, MemoryStore, Miss, MissReason, TieredStore
+from kamera.store import DiskStore, Entry, MemoryStore, Miss, MissReason, PutReason, TieredStore
 from kamera.store.file_format import FORMAT_VERSION, encode_entry
 
 
@@ -132,3 +134,29 @@ def test_a_memory_tier_above_serves_what_is_put(folder: Path, make_entry: MakeEn
         assert found.reason is MissReason.NEWER
         assert store.put(make_entry())
         assert store.get(make_entry().key, model=MODEL, tenant="acme")
+
+
+def test_kinds_that_a_later_kamera_added_stay_and_count(
+    folder: Path, make_entry: MakeEntry
+) -> None:
+    later = ("later", "f" * 64, "", None, 1000, 0)  # used before all others
+    with DiskStore(folder, CAP) as store:
+        for name in range(3):
+            store.put(make_entry(name, LARGE))
+    with closing(sqlite3.connect(folder / "index.sqlite")) as index, index:
+        index.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", later)
+        index.execute("INSERT INTO pins VALUES (?, ?, 'nobody')", later[:2])
+    known = [make_entry(name).key for name in range(4)]
+    with DiskStore(folder, CAP) as store:
+        assert store.keys() == known[:3]
+        num_bytes = store.stats().num_bytes
+        assert store.put(make_entry(3, LARGE))
+        assert store.keys() == known[1:]
+        assert store.stats().num_bytes == num_bytes
+        assert store.stats().num_entries == 4
+        assert store.forget_missing() == 0
+        store.check_integrity()
+        store.shrink(1)
+        assert (store.keys(), store.stats().num_bytes) == ([], 1000)
+    with DiskStore(folder, 999) as store:
+        assert store.put(make_entry(0)).reason is PutReason.NO_ROOM

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from kamera.errors import ConfigError
 from kamera.store.entry import EntryKey
 
 __all__ = ["INDEX_VERSION", "Index"]
@@ -163,9 +164,9 @@ class Index:
         return int(entries), int(num_bytes)
 
     def keys(self) -> list[EntryKey]:
-        """All listed keys, the least recently used first."""
+        """All listed keys of kinds that are known here, the least recently used first."""
         rows = self._db.execute("SELECT kind, digest FROM entries ORDER BY last_used")
-        return [EntryKey(kind, digest) for kind, digest in rows]
+        return [key for row in rows if (key := _key_of(*row)) is not None]
 
     def unpinned(self) -> Iterator[tuple[EntryKey, int]]:
         """Keys that may leave and their bytes, the least recently used first."""
@@ -175,7 +176,9 @@ class Index:
             "ORDER BY last_used"
         )
         for kind, digest, num_bytes in rows:
-            yield EntryKey(kind, digest), int(num_bytes)
+            key = _key_of(kind, digest)
+            if key is not None:
+                yield key, int(num_bytes)
 
     def add_pin(self, owner: str, key: EntryKey) -> None:
         """Hold `key` for `owner`."""
@@ -203,6 +206,14 @@ class Index:
         """Number of keys that someone holds."""
         query = "SELECT COUNT(*) FROM (SELECT DISTINCT kind, digest FROM pins)"
         return int(self._db.execute(query).fetchone()[0])
+
+
+def _key_of(kind: str, digest: str) -> EntryKey | None:
+    """None for a kind that a later Kamera added: it knows where such files lie, and lets them leave."""
+    try:
+        return EntryKey(kind, digest)
+    except ConfigError:
+        return None
 
 
 def _pair(key: EntryKey) -> tuple[str, str]:
