@@ -134,9 +134,8 @@ def run(server: Any, stream: list[Asked], arm: str) -> dict[str, list[Any]]:
 
     async def walk() -> dict[str, list[Any]]:
         async with AsyncClient(timeout=REQUEST_S) as client:
-            for _ in range(
-                3
-            ):  # on the last window, under a salt of its own: nothing of it is found later
+            # On the last window, under a salt of its own: nothing of it is found later.
+            for _ in range(3):
                 await server.ask(client, stream[-1].images, QUESTION, salt="warm-up")
             rows: dict[str, list[Any]] = {name: [] for name in PASSES}
             ceiling = []

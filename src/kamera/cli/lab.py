@@ -243,9 +243,8 @@ class Plan:
         if chosen != [WITH_TEXT]:
             _check_pictures(folders)
         text = checkpoint(self.text_model) if self.text_model else None
-        if (
-            text is None and WITH_TEXT in chosen
-        ):  # half a gigabyte: not for a run that has no use for it
+        # Half a gigabyte: not for a run that has no use for it.
+        if text is None and WITH_TEXT in chosen:
             text = packaged_text_model()
         num_jobs = min(self.jobs or os.cpu_count() or 1, len(folders))
         with _kept(report), (bars if num_jobs > 1 else bar)() as progress:

@@ -116,9 +116,8 @@ class RaggedFactors:
         ):
             end = start + u.numel()
             plain = u if u.dtype == torch.int8 else u.float()
-            torch.mul(
-                plain, scale, out=u_flat[start:end].view(u.shape)
-            )  # one pass, no block between
+            # One pass, no block between.
+            torch.mul(plain, scale, out=u_flat[start:end].view(u.shape))
             start = end
         return RaggedFactors(
             u_flat.to(dtype), self.vt_flat.to(dtype), self.ranks, self.num_tokens, self.num_features

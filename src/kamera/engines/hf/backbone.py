@@ -170,9 +170,8 @@ class Backbone:
     ) -> tuple[Tensor, list[Tensor]]:
         """Token embeddings [1, T, hidden] with the media's in place, and the deepstack levels."""
         embed = self.model.get_input_embeddings()
-        embeddings: Tensor = embed(
-            ids.masked_fill(is_media, 0)
-        )  # some placeholders lie past the table
+        # Some placeholders lie past the table.
+        embeddings: Tensor = embed(ids.masked_fill(is_media, 0))
         if media is None:
             return embeddings, []
         hidden = embeddings.shape[-1]

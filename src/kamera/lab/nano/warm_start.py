@@ -79,9 +79,8 @@ def _fold_into_latents(attention: Any, teaching: Any) -> None:
     rank, nope, v_dim = attention.kv_lora_rank, attention.qk_nope_head_dim, attention.v_head_dim
     num_heads = attention.num_heads
     attention.kv_a_proj_with_mqa.weight[:hidden] += torch.eye(hidden)
-    gain = math.sqrt(
-        hidden / rank
-    )  # RMS of a latent of which `hidden` of `rank` dims are about one
+    # RMS of a latent of which `hidden` of `rank` dims are about one.
+    gain = math.sqrt(hidden / rank)
     kv_b = attention.kv_b_proj.weight.view(num_heads, nope + v_dim, rank)
     keys = _repeated(teaching.k_proj.weight, num_heads).view(num_heads, nope, hidden)
     values = _repeated(teaching.v_proj.weight, num_heads).view(num_heads, v_dim, hidden)

@@ -33,9 +33,8 @@ class Commit:
 def source_commit(package: Path | None = None) -> Commit:
     """Of the checkout that `package` lies in: by default the package that runs."""
     folder = package or Path(kamera.__file__).parent
-    if (
-        _git(folder, "rev-parse", "--show-prefix") != _PLACE
-    ):  # installed, maybe in another's checkout
+    # Elsewhere it is installed, maybe in another's checkout.
+    if _git(folder, "rev-parse", "--show-prefix") != _PLACE:
         return Commit(None, None)
     found = _git(folder, "rev-parse", "HEAD")
     if not found:

@@ -47,9 +47,8 @@ def blocked_mask(plain: Plain, window: list[Piece], dtype: torch.dtype) -> Any:
     if "sliding_attention" not in kinds:
         return _scores(allowed, dtype)
     steps = torch.arange(len(allowed))
-    near = (
-        steps > steps[:, None] - config.sliding_window
-    )  # backwards alone: an image sees its own end
+    # Backwards alone: an image sees its own end.
+    near = steps > steps[:, None] - config.sliding_window
     masks = {"full_attention": allowed, "sliding_attention": allowed & near}
     return {kind: _scores(mask, dtype) for kind, mask in masks.items()}
 
