@@ -13,7 +13,17 @@ from kamera.engines.hf import HFEngine
 from kamera.errors import ConfigError
 from kamera.planner import OperatingPoint
 from kamera.session import Answer, Session
-from kamera.store import DiskStore, Entry, Hit, MemoryStore, MissReason, Store, open_store
+from kamera.store import (
+    DiskStore,
+    Entry,
+    EntryKey,
+    Hit,
+    MemoryStore,
+    Miss,
+    MissReason,
+    Store,
+    open_store,
+)
 
 EXACT = 1e-6
 WINDOW = "abc"
@@ -123,6 +133,49 @@ def test_one_kind_of_entry_lost_costs_that_kind_alone(
     else:
         assert outcome.num_prefilled > 0
         assert outcome.num_vision_runs == expected["canonical"]
+    assert error(session) <= EXACT
+
+
+class Losing(MemoryStore):
+    """A store over another one that lists what it can't give: `lost`."""
+
+    def __init__(self, true: Store, lost: EntryKey) -> None:
+        super().__init__(1 << 30)
+        self.true, self.lost = true, lost
+
+    def contains_each(self, kind: Any, digests: Any) -> Any:
+        return self.true.contains_each(kind, digests)
+
+    def may_contain(self, kind: str) -> bool:
+        return self.true.may_contain(kind)
+
+    def get(self, key: EntryKey, *, model: str, tenant: str | None) -> Any:
+        if key == self.lost:
+            return Miss(MissReason.CORRUPT, "it is damaged")
+        return self.true.get(key, model=model, tenant=tenant)
+
+
+def test_a_served_patch_serves_no_other_window_than_it_was_formed_behind(
+    open_session: Any, picture: Any
+) -> None:
+    """The patch in front can't be read: what is prefilled in its place is exact, and so is what follows."""
+    store, seen = MemoryStore(1 << 30), [shown(picture, name) for name in "ab"]
+    first = open_session(store=store)
+    first.show(seen)
+    front, behind = first.plan().chunks[1:]
+    record = first.library.record(first._chunks[front.request.chunk], "exact", front.antecedents)
+    exact = first.library.record(first._chunks[behind.request.chunk], "exact", behind.antecedents)
+    assert store.delete(EntryKey("patch", exact.name))
+    formed = open_session(store=store).show(seen)
+    assert [c.point.value for c in formed.chunks] == ["leading", "exact", "form"]
+    assert store.delete(EntryKey("patch", exact.name)) is False
+    again = open_session(store=store).show(seen)
+    assert [c.point.value for c in again.chunks] == ["leading", "exact", "served"]
+    session = open_session(store=Losing(store, EntryKey("patch", record.name)))
+    outcome = session.show(seen)
+    assert [c.point.value for c in outcome.chunks] == ["leading", "form", "form"]
+    assert "behind what stands in front now" in outcome.chunks[2].reason
+    assert all(c.exact for c in outcome.chunks)
     assert error(session) <= EXACT
 
 

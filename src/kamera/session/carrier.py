@@ -14,10 +14,12 @@ from kamera.session.former import Former
 from kamera.session.outcome import ChunkOutcome
 from kamera.session.pending import FormJob, Pending
 from kamera.session.resident import Cached, Patched, Resident, Source
-from kamera.store import Miss
+from kamera.store import Miss, MissReason
 
 KEEPS_NOTHING = "the patch keeps nothing: as blind reuse"
 """What is said of a chunk that a patch of rank 0 serves: it is the canonical, moved."""
+
+OTHER_FRONT = "no patch was formed behind what stands in front now, not all of which is as planned"
 
 
 @dataclass
@@ -79,7 +81,7 @@ class Carrier:
         chunk = self.chunks[planned.request.chunk]
         before = (self.former.num_formed, self.former.num_vision_runs)
         point, reason, num_prefilled = planned.choice.point, planned.choice.reason, 0
-        held = self._hold(planned, chunk, residents)
+        held = self._hold(planned, chunk, residents, context)
         if isinstance(held, Miss):
             point, reason = OperatingPoint.FORM, f"miss: {held.reason.value}: {held.detail}"
         if not isinstance(held, Resident):
@@ -102,14 +104,23 @@ class Carrier:
         return held
 
     def _hold(
-        self, planned: PlannedChunk, chunk: Chunk, residents: Mapping[str, Resident]
+        self,
+        planned: PlannedChunk,
+        chunk: Chunk,
+        residents: Mapping[str, Resident],
+        context: str,
     ) -> Resident | Miss | None:
-        """What the choice says is held; a Miss if the store doesn't give it; None if it must be formed."""
+        """What the choice says is held; a Miss if the store doesn't give it; None if it must be formed.
+
+        A served patch is a Miss too where `context` isn't the planned one: something in front was a Miss.
+        """
         choice = planned.choice
         if choice.slot is not None:
             return residents[choice.slot]
         if not choice.point.is_free:
             return None
+        if choice.point is OperatingPoint.SERVED and context != planned.context:
+            return Miss(MissReason.UNKNOWN, OTHER_FRONT)
         canonical = self.library.canonical(chunk)
         if isinstance(canonical, Miss):
             return canonical
