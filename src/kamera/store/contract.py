@@ -9,7 +9,8 @@ a FOREIGN miss, on every tier. The tenant is the operator's.
 
 **Aliasing.** `put` takes a copy: the tensors may be overwritten when it returns. What `get` returns
 is read-only by convention; it may be shared with the store and with other readers. It stays valid
-after the entry is evicted or deleted.
+after the entry is evicted or deleted. An entry's tensors may lie in one piece of memory, which lives as
+long as any of them: clone one that is to outlive the others.
 
 **Pins.** Between entry and exit of `pin(key)` the entry is neither evicted nor deleted by any user
 of the store, in any thread (and, on disk, in any process). Pins nest and count. Pinning a key that

@@ -219,10 +219,7 @@ def is_store(path: Path) -> bool:
 
 def _whole_size(path: Path) -> int:
     """Bytes of a file, or of all files in a folder. Follows no link."""
-    num_bytes, left = (
-        0,
-        [path],
-    )  # a list, since folders may lie deeper in each other than Python can call
+    num_bytes, left = 0, [path]  # a list: folders may lie deeper in each other than Python can call
     while left:
         found = left.pop()
         with contextlib.suppress(OSError):

@@ -130,7 +130,7 @@ class DiskStore(Store):
         def shrink(index: Index) -> int:
             with index.transaction():
                 excess = index.totals()[1] - max_bytes
-                keep = stays if spare_newer else _nothing
+                keep = stays if spare_newer else _none_stays
                 victims = find_victims(index, excess, keep, self._owner)
                 if victims is None:
                     victims = [key for key, _ in index.unpinned() if not keep(key)]
@@ -395,5 +395,5 @@ class DiskStore(Store):
                 return action(self._index)
 
 
-def _nothing(_: EntryKey) -> bool:
+def _none_stays(_: EntryKey) -> bool:
     return False

@@ -54,9 +54,8 @@ class _Split:
         self._num_pieces = -(-len(view) // PIECE_BYTES)
         self._numbers = count()  # its `next` is one step: no two threads get the same
         self._is_full = bytearray(self._num_pieces + 1)
-        self._helping = (
-            threading.Lock()
-        )  # held by the other one from taking a piece to having filled it
+        # Held by the other one from taking a piece to having filled it.
+        self._helping = threading.Lock()
         self._is_over = False
         self._error: BaseException | None = None
 
