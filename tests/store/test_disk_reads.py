@@ -132,6 +132,25 @@ def test_an_error_of_the_disk_is_a_miss_and_leaves_the_file(
         hit(store, make_entry().key)
 
 
+def test_a_disk_that_tells_nothing_of_an_open_file_is_a_miss_and_the_file_is_closed(
+    folder: Path, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[int] = []
+
+    def stale(descriptor: int) -> os.stat_result:
+        opened.append(descriptor)
+        raise OSError(116, "Stale file handle")
+
+    with DiskStore(folder, CAP) as store:
+        store.put(make_entry())
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fstat", stale)
+            assert miss(store, make_entry().key) is MissReason.UNREADABLE
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(opened[0])
+        hit(store, make_entry().key)
+
+
 def test_a_read_only_folder_serves_and_refuses(read_only: Path, make_entry: MakeEntry) -> None:
     with DiskStore(read_only, CAP) as store:
         hit(store, make_entry(0).key)

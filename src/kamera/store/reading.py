@@ -55,15 +55,14 @@ def open_entry(
         if error.errno == errno.ELOOP:
             raise NotAFileError(f"{key}'s file is a link") from None
         raise
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        os.close(descriptor)
-        raise NotAFileError(f"{key}'s file isn't a regular file")
 
     def read_at(view: memoryview, offset: int) -> int:
         return os.preadv(descriptor, [view], offset)
 
     try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise NotAFileError(f"{key}'s file isn't a regular file")
         if max_bytes is not None and status.st_size > max_bytes:
             raise OSError(errno.EFBIG, f"a file of {status.st_size} bytes, the cap is {max_bytes}")
         try:
