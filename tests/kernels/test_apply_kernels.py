@@ -345,19 +345,22 @@ print(WIDTH, HAS_DOT)
 """
 
 
+OTHER_CPUS = {
+    "AVX2": ({"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2,+fma,+f16c"}, 8),
+    "SSE2": ({"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": "+sse2"}, 4),
+    "AVX switched off": ({"NUMBA_ENABLE_AVX": "0"}, 4),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("cpu", "features", "width"), [("haswell", "+avx2,+fma,+f16c", 8), ("x86-64", "+sse2", 4)]
-)
-def test_code_for_a_smaller_cpu_is_as_exact(cpu, features, width, tmp_path):
+@pytest.mark.parametrize("cpu", OTHER_CPUS)
+def test_code_for_a_smaller_cpu_is_as_exact(cpu, tmp_path):
     pytest.importorskip("numba", reason="needs the extra fast")
-    chosen = {
-        "NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": features, "NUMBA_CACHE_DIR": str(tmp_path),
-        "PYTHONPATH": os.path.dirname(__file__),
-    }  # fmt: skip
+    chosen, width = OTHER_CPUS[cpu]
+    paths = {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.path.dirname(__file__)}
     done = subprocess.run(
         [sys.executable, "-c", OTHER_CPU],
-        env={**os.environ, **chosen}, capture_output=True, text=True, check=False,
+        env={**os.environ, **chosen, **paths}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(width), "False"]

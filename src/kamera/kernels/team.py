@@ -9,16 +9,19 @@ import ctypes
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from queue import SimpleQueue
 
 import torch
 
 logger = logging.getLogger(__name__)
 _HOME = os.getpid()
+_NAP_S = 50e-6
+"""Between two looks at whether the others are done: a nap that lets them have the interpreter."""
 
 
 def fork_address() -> int:
@@ -36,37 +39,36 @@ def in_pool(share: Callable[[], None], num_threads: int) -> None:
     """
     one = _Round(share)
     try:
-        # The process ends, or has as many threads as it may: alone, then.
-        with suppress(RuntimeError):
-            for _ in range(num_threads - 1):
-                _workers(os.getpid()).submit(one.join)
+        queue = _workers(os.getpid())
+        for _ in range(num_threads - 1):
+            queue.put(one.join)
         share()
     finally:
         one.end()
 
 
 class _Round:
-    """One piece of work that threads join until it is over."""
+    """One piece of work that threads join until it is over.
+
+    Without a lock: an interrupt of a thread that waits for one of Python's conditions can leave it locked.
+    """
 
     def __init__(self, share: Callable[[], None]) -> None:
         self._share = share
-        self._changed = threading.Condition()
-        self._num_inside, self._is_over = 0, False
+        self._inside: list[None] = []
+        self._is_over = False
         self._error: BaseException | None = None
 
     def join(self) -> None:
-        with self._changed:
-            if self._is_over:
-                return
-            self._num_inside += 1
+        """Call `share`, unless it is over."""
+        self._inside.append(None)  # before the look: who ends it sees either this or nobody
         try:
-            self._share()
+            if not self._is_over:
+                self._share()
         except BaseException as error:
             self._error = error
         finally:
-            with self._changed:
-                self._num_inside -= 1
-                self._changed.notify()
+            self._inside.pop()
 
     def end(self) -> None:
         """Let no thread in any more, and wait for those inside, through interrupts, too.
@@ -76,11 +78,11 @@ class _Round:
         raised: BaseException | None = None
         while True:
             try:
-                with self._changed:
-                    self._is_over = True
-                    self._changed.wait_for(lambda: not self._num_inside)
+                self._is_over = True
+                while self._inside:
+                    time.sleep(_NAP_S)
                 break
-            except KeyboardInterrupt as error:
+            except BaseException as error:
                 raised = error
         raised = raised or self._error
         if raised is not None:
@@ -88,9 +90,18 @@ class _Round:
 
 
 @lru_cache(maxsize=1)
-def _workers(process: int) -> ThreadPoolExecutor:
-    """Of this process: a fork has none of its parent's."""
-    return ThreadPoolExecutor(os.cpu_count() or 1, "kamera-apply")
+def _workers(process: int) -> SimpleQueue[Callable[[], None]]:
+    """What the threads of this process take their work from: a fork has none of its parent's."""
+    queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
+    with suppress(RuntimeError):  # it has as many threads as it may, or ends
+        for _ in range(os.cpu_count() or 1):
+            threading.Thread(target=_work, args=(queue,), name="kamera-apply", daemon=True).start()
+    return queue
+
+
+def _work(queue: SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        queue.get()()
 
 
 @lru_cache(maxsize=1)
