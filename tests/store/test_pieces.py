@@ -9,6 +9,7 @@ import time
 import weakref
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -208,7 +209,7 @@ def test_an_interrupt_of_an_offer_leaves_the_reader_fit_for_the_next() -> None:
     """Whatever the step of it that the interrupt comes at."""
     reader, step, left = SecondReader(), 1, 0
 
-    def interrupt(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
+    def interrupt(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal left
         if frame.f_code is not inspect.unwrap(SecondReader.offer).__code__:
             return None
