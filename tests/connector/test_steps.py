@@ -105,4 +105,23 @@ def test_steps_are_those_of_a_plan_that_knows_nothing_behind_the_first_that_is_m
             assert step.patch == planned.choice.patch
         else:
             assert step.patch is not None
-            assert step.patch.name == planned.choice.slot
+            assert step.patch.name == planned.choice.slot.partition(" ")[2]
+
+
+def test_a_survivor_of_an_orbit_patch_is_of_the_order_that_it_is_served_for() -> None:
+    library, formed = Library(MemoryStore(1 << 20), MODEL.digest, None, 4), Formed()
+    first, second, third = CHUNKS[:3]
+    for chunk in (first, third):
+        put(library, "canonical", chunk.digest)
+    behind = [second.digest, CHUNKS[3].digest, first.digest]
+    others = [behind[1], behind[0], behind[2]]
+    records = [library.record(third, "orbit", order) for order in (behind, others)]
+    put(library, "orbit", records[0].name)
+    assert records[0].name == records[1].name
+    for order in (records, records[::-1]):
+        for record in order:
+            formed.add(third.digest, record)
+        shelf = Shelf(library, formed)
+        steps = steps_of([first, third], shelf, keep_survivors=True)
+        assert [step.point for step in steps] == ["leading", "survivor"]
+        assert steps[1].patch == order[-1]  # the latest, whose antecedents are in the name

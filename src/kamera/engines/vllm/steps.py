@@ -110,10 +110,13 @@ class Shelf:
         found = []
         for record in self.formed.behind_more(chunk, antecedents):
             if self.library.has_patch(record):
-                self.survivors[record.name] = record
+                slot = (
+                    f"{len(self.survivors)} {record.name}"  # an orbit's has one name in every order
+                )
+                self.survivors[slot] = record
                 name = record.kv_name(chunk)
                 found.append(
-                    ConditionedRecord(record.antecedents, record.name, OperatingPoint.EXACT, name)
+                    ConditionedRecord(record.antecedents, slot, OperatingPoint.EXACT, name)
                 )
         return found
 
