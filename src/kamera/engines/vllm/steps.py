@@ -110,14 +110,12 @@ class Shelf:
         found = []
         for record in self.formed.behind_more(chunk, antecedents):
             if self.library.has_patch(record):
-                slot = (
-                    f"{len(self.survivors)} {record.name}"  # an orbit's has one name in every order
-                )
+                # Numbered: an orbit's patch has one name in every order.
+                slot = f"{len(self.survivors)} {record.name}"
                 self.survivors[slot] = record
                 name = record.kv_name(chunk)
-                found.append(
-                    ConditionedRecord(record.antecedents, slot, OperatingPoint.EXACT, name)
-                )
+                point = OperatingPoint.EXACT
+                found.append(ConditionedRecord(record.antecedents, slot, point, name))
         return found
 
 
