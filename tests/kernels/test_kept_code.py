@@ -1,6 +1,9 @@
 """What Numba keeps on disk: a bad file costs a compilation, never an error."""
 
 import logging
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,3 +52,31 @@ def test_a_full_disk_costs_the_keeping_alone(compile_it, tmp_path, caplog, monke
         assert compile_it()(21) == 42
     assert "isn't kept" in caplog.text
     assert not files(tmp_path, ".nbc")
+
+
+REQUESTS = """
+import torch
+from placements import ROPES, chunk, dense, pages, patch, positions
+from kamera.kernels import Placement, kernel, warm_up
+from kamera.kernels import loops
+for dtype in (torch.bfloat16, torch.float16, torch.float32):
+    warm_up(dtype)
+    ready = len(loops.write.signatures)
+    kv = chunk(37, ROPES["by layer"], dtype, latent=96)
+    factors = (torch.float32, torch.float16, torch.bfloat16)
+    for added in (None, patch(kv, [3, 0, 1, 2]), *(patch(kv, 4, each) for each in factors)):
+        one = Placement(kv, added, positions(37, ROPES["by layer"]), ROPES["by layer"], skip=1)
+        for out in (dense(one), pages(one, "keys transposed in a block", dtype)):
+            kernel("numba").write(one, out)
+    print(len(loops.write.signatures) - ready)
+"""
+
+
+def test_after_a_warm_up_no_request_compiles():
+    """Whatever the patch, the destination and the rope; in a process that has compiled nothing else."""
+    done = subprocess.run(
+        [sys.executable, "-c", REQUESTS],
+        env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == ["0", "0", "0"], done.stderr

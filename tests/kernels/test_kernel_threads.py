@@ -36,8 +36,8 @@ def written(one, dtype=torch.bfloat16):
 def threads(request, monkeypatch):
     """Set the number of threads; says how many took part in each call: as many as there can be."""
     if request.param == "own":
-        monkeypatch.setattr(compiled, "fork_address", lambda: 0)
-    elif not team.fork_address():
+        monkeypatch.setattr(compiled, "parallel_address", lambda: 0)
+    elif not team.parallel_address():
         pytest.skip("torch uses another runtime here")
     took_part = []
     write = loops.write
@@ -91,7 +91,7 @@ def test_torchs_own_team_is_found_where_it_runs():
     maps = Path("/proc/self/maps")
     if not maps.exists() or "libgomp" not in maps.read_text():
         pytest.skip("torch uses another runtime here")
-    assert team.fork_address()
+    assert team.parallel_address()
 
 
 def test_two_callers_at_once_do_not_meet(threads):
@@ -125,7 +125,7 @@ def slow_share(monkeypatch):
             done.append(1)
 
     monkeypatch.setattr(compiled, "_threads", lambda _: 3)
-    monkeypatch.setattr(compiled, "fork_address", lambda: 0)
+    monkeypatch.setattr(compiled, "parallel_address", lambda: 0)
     monkeypatch.setattr(compiled.loops, "write", slow)
     return done
 
@@ -149,7 +149,7 @@ def test_an_error_in_a_thread_is_the_callers(monkeypatch):
             raise MemoryError("no room")
 
     monkeypatch.setattr(compiled, "_threads", lambda _: 2)
-    monkeypatch.setattr(compiled, "fork_address", lambda: 0)
+    monkeypatch.setattr(compiled, "parallel_address", lambda: 0)
     monkeypatch.setattr(compiled.loops, "write", failing)
     with pytest.raises(MemoryError, match="no room"):
         written(placement(48))
@@ -175,7 +175,7 @@ def test_no_thread_to_be_had_leaves_the_caller_to_do_it_alone(monkeypatch):
     team._workers.cache_clear()
 
     monkeypatch.setattr(compiled, "_threads", lambda _: 3)
-    monkeypatch.setattr(compiled, "fork_address", lambda: 0)
+    monkeypatch.setattr(compiled, "parallel_address", lambda: 0)
     monkeypatch.setattr(threading.Thread, "start", none_more)
     got = written(one)
     team._workers.cache_clear()
@@ -198,7 +198,7 @@ child = os.fork()
 if not child:
     out = written()
     same = all(torch.equal(out[name], before[name]) for name in out)
-    os._exit(0 if same and team.fork_address() == 0 else 1)
+    os._exit(0 if same and team.parallel_address() == 0 else 1)
 print(os.waitpid(child, 0)[1])
 """
 

@@ -1,6 +1,6 @@
 """The inner block of the compiled CPU kernel, as LLVM vector code that Numba inlines into its loops.
 
-A block is TOKENS rows of four vectors of W float32 lanes:
+What is computed at once is a panel of a block: TOKENS rows of four vectors of W float32 lanes:
 
     sum[t, j]  = Σ_m u[t, m] · vt[m, j]          in registers, float32 (or pairs of bfloat16, see `dot`)
     x[t, j]    = canonical[t, j] + sum[t, j]

@@ -21,7 +21,7 @@ from kamera.kernels.carry_code import LINE, MOVE_BYTES, MOVE_WORDS
 from kamera.kernels.contract import Destination, Pages, Placement, check_destinations
 from kamera.kernels.plan import Row, panels
 from kamera.kernels.tables import Turn, specs_of, turns
-from kamera.kernels.team import fork_address, in_pool
+from kamera.kernels.team import in_pool, parallel_address
 from kamera.kernels.vector_code import HAS_DOT, HAS_HALF, WIDTH
 from kamera.rope import RopeSpec
 
@@ -112,9 +112,9 @@ def _run(call: _Call, num_tokens: int, num_threads: int) -> None:
     counters = np.zeros(2, np.int64)
     crew = (counters.ctypes.data, _scratch.of(num_threads * call.parts[3]), call.parts)
     arguments = (loops.STAMP, *call.arguments, (num_tokens, span), crew)
-    fork = fork_address() if num_threads > 1 else 0
-    if fork or num_threads == 1:
-        loops.write(*arguments, (fork, num_threads))
+    parallel = parallel_address() if num_threads > 1 else 0
+    if parallel or num_threads == 1:
+        loops.write(*arguments, (parallel, num_threads))
         return
     in_pool(partial(loops.write, *arguments, (0, 1)), num_threads)
 
@@ -161,7 +161,7 @@ def _call(
         planned.schemes,
         turning,
         factors,
-        _lines(row, base.stride(1) * size),
+        _base_lines(row, base.stride(1) * size),
     )
     return _Call(arguments, num_layers, parts)
 
@@ -184,7 +184,7 @@ def _planned(row: Row, specs: tuple[RopeSpec | None, ...], scheme_of: tuple[int,
 
 
 @lru_cache(maxsize=64)
-def _lines(row: Row, base_row: int) -> NDArray[np.int64]:
+def _base_lines(row: Row, base_row: int) -> NDArray[np.int64]:
     """Offsets of the cache lines of a block's canonical, in the order in which they lie in memory."""
     heads, dim = (1, row.heads * row.dim) if row.is_flat else (row.heads, row.dim)
     run = dim * row.base_dim

@@ -18,7 +18,7 @@ from numba import njit
 
 from kamera.kernels import block_code, carry_code, memory_code, plan, team_code, vector_code
 from kamera.kernels.block_code import STEP_BYTES, TOKENS, block, sums_of_one
-from kamera.kernels.carry_code import MOVE_BYTES, carry
+from kamera.kernels.carry_code import LINE, MOVE_BYTES, carry
 from kamera.kernels.kept import kept
 from kamera.kernels.memory_code import (
     copy_one,
@@ -63,27 +63,27 @@ def scratch_bytes(panels: int, rank: int, num_features: int) -> tuple[int, int, 
     Packed vt, u of a block, sums of one token and places of a block, rows of two blocks.
     """
     packed = panels * (rank + 1) * STEP_BYTES
-    loose = packed + _lines(TOKENS * 2 * (rank + 2))
-    rows = loose + STEP_BYTES + _lines(8 * TOKENS)
+    loose = packed + _whole_lines(TOKENS * 2 * (rank + 2))
+    rows = loose + STEP_BYTES + _whole_lines(8 * TOKENS)
     return packed, loose, rows, rows + 2 * rows_bytes(num_features)
 
 
 def rows_bytes(num_features: int) -> int:
     """Of a block's rows: room for float32 and for a vector that reads beyond the end."""
-    return _lines(TOKENS * 4 * num_features + MOVE_BYTES)
+    return _whole_lines(TOKENS * 4 * num_features + MOVE_BYTES)
 
 
-def _lines(size: int) -> int:
-    return -(-size // 64) * 64
+def _whole_lines(size: int) -> int:
+    return -(-size // LINE) * LINE
 
 
 @no_type_check
 def share(job):
     """What one thread does: takes a layer, or some tokens of one, until none is left.
 
-    `job`: the arguments of `write` in one tuple.
+    `job`: the arguments of `write` in one tuple, from `base_tag` to `crew`.
     """
-    target, work, crew = job[6], job[12], job[13]
+    target, (_, work, crew) = job[6], job[11:]
     num_tokens, span = work
     counters, scratch, parts = crew
     mine = scratch + parts[3] * take(counters + 8)
@@ -346,7 +346,7 @@ def write(
         work: T, tokens that a thread takes at a time.
         crew: address of two zeros, which the threads count in; address of `scratch_bytes` for each of them;
             where its parts begin.
-        team: address of the runtime's fork, or 0; number of threads.
+        team: address of the runtime's `GOMP_parallel`, or 0; number of threads.
     """
     job = (
         base_tag, out_tag, factor_tag, keeps, stream, source, target, plans, schemes, turns, factors,

@@ -24,7 +24,7 @@ _NAP_S = 50e-6
 """Between two looks at whether the others are done: a nap that lets them have the interpreter."""
 
 
-def fork_address() -> int:
+def parallel_address() -> int:
     """Address of `GOMP_parallel` in the OpenMP runtime that torch uses; 0 where it can't be called.
 
     That is where torch uses another runtime, and in a forked process: the parent's team isn't there.

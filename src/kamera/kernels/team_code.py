@@ -16,16 +16,16 @@ _numbers = count()
 
 
 def in_team(share):
-    """An intrinsic `(fork, num_threads, job)` that has `num_threads` threads call `share(job)` at once.
+    """An intrinsic `(parallel, num_threads, job)` that has `num_threads` threads call `share(job)` at once.
 
-    `fork` is the address of the runtime's `GOMP_parallel`, which returns when all of them did; 0 calls
+    `parallel` is the address of the runtime's `GOMP_parallel`, which returns when all of them did; 0 calls
     `share` in this thread alone. `share` is compiled with what calls it, and must not raise.
     """
 
     @intrinsic
-    def call(typing_context, fork, num_threads, job):
+    def call(typing_context, parallel, num_threads, job):
         def emit(context, builder, signature, values):
-            fork, num_threads, words = values
+            parallel, num_threads, words = values
             kind = signature_of(types.void, job)
             made = context.compile_subroutine(builder, share, kind)
             place = cgutils.alloca_once_value(builder, words)
@@ -38,15 +38,15 @@ def in_team(share):
             loaded = inner.load(inner.bitcast(body.args[0], place.type))
             context.call_internal_no_propagate(inner, made.fndesc, kind, [loaded])
             inner.ret_void()
-            alone = builder.icmp_unsigned("==", fork, ir.Constant(I64, 0))
+            alone = builder.icmp_unsigned("==", parallel, ir.Constant(I64, 0))
             with builder.if_else(alone) as (then, otherwise):
                 with then:
                     builder.call(body, [data])
                 with otherwise:
-                    parallel = ir.FunctionType(
+                    run_type = ir.FunctionType(
                         ir.VoidType(), [body_type.as_pointer(), I8.as_pointer(), I32, I32]
                     )
-                    run = builder.inttoptr(fork, parallel.as_pointer())
+                    run = builder.inttoptr(parallel, run_type.as_pointer())
                     threads = builder.trunc(num_threads, I32)
                     builder.call(run, [body, data, threads, ir.Constant(I32, 0)])
             return context.get_dummy_value()
