@@ -39,14 +39,14 @@ def test_each_factor_is_within_half_a_step_of_its_format(dtype, scale):
         ):
             if not u.numel():
                 continue
-            # One scale a direction: rows of vt come back stretched, columns of u shrunk as much.
-            stretch = exact_vt.abs().amax(dim=1) / vt.abs().amax(dim=1)
-            back_u, back_vt = u / stretch, vt * stretch[:, None]
+            # One scale a direction: columns of u come back stretched, rows of vt shrunk as much.
+            stretch = exact_u.abs().amax(dim=0) / u.abs().amax(dim=0)
+            back_u, back_vt = u * stretch, vt / stretch[:, None]
             tiny = 1 + 1e-5
-            half = step(exact_u, dtype, 0)
-            rounded = half + 2**-8 * (exact_u.abs() + half)  # u times its scale is a bf16 number
-            assert ((back_u - exact_u).abs() <= rounded * tiny).all()
-            assert ((back_vt - exact_vt).abs() <= step(exact_vt, dtype, 1) * tiny).all()
+            half = step(exact_vt, dtype, 1)
+            rounded = half + 2**-8 * (exact_vt.abs() + half)  # vt times its scale is a bf16 number
+            assert ((back_u - exact_u).abs() <= step(exact_u, dtype, 0) * tiny).all()
+            assert ((back_vt - exact_vt).abs() <= rounded * tiny).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -58,7 +58,7 @@ def test_values_are_those_of_bf16_whatever_they_are_asked_for_in(dtype, asked):
         wanted = asked or torch.bfloat16
         assert torch.equal(flat.u_flat, bf16.u_flat.to(wanted))
         assert torch.equal(flat.vt_flat, bf16.vt_flat.to(wanted))
-        assert torch.equal(bf16.vt_flat.float(), held.vt_flat.float()), "vt is exact in bf16"
+        assert torch.equal(bf16.u_flat.float(), held.u_flat.float()), "u is exact in bf16"
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -15,7 +15,7 @@ from kamera.errors import ConfigError
 
 @dataclass(frozen=True, eq=False)
 class RaggedFactors:
-    """Δ_l ≈ (u_l · scale_l) @ vt_l, layer by layer, in flat buffers: what a kernel reads.
+    """Δ_l ≈ u_l @ (scale_l · vt_l), layer by layer, in flat buffers: what a kernel reads.
 
     A layer of rank 0 has no factors and stays blind. Quantised factors have one scale for each
     direction: the product needs no more, since a column of u and its row of vt meet nowhere else.
@@ -101,26 +101,26 @@ class RaggedFactors:
 
         With None, quantised ones become bf16 and others keep their dtype, and their storage.
 
-        The value of a quantised factor is a bf16 number, whatever `dtype` it is asked for in: vt's are
-        exact there (int8 and e4m3 have fewer bits), u's times their scale are rounded once, by at most
+        The value of a quantised factor is a bf16 number, whatever `dtype` it is asked for in: u's are
+        exact there (int8 and e4m3 have fewer bits), vt's times their scale are rounded once, by at most
         2^-8 of each, which is about int8's own half step at the largest and less below. So every path
         adds the same patch, and the one for bf16 factors, the fastest, is open to it.
         """
         if self.scales is None:
             return self if dtype is None else self.to(dtype)
         dtype = dtype or torch.bfloat16
-        u_flat = torch.empty_like(self.u_flat, dtype=torch.bfloat16)
-        start = 0
-        for (u, _), scale in zip(
-            self._blocks(), torch.split(self.scales, list(self.ranks)), strict=True
-        ):
-            end = start + u.numel()
-            plain = u if u.dtype == torch.int8 else u.float()
-            # One pass, no block between.
-            torch.mul(plain, scale, out=u_flat[start:end].view(u.shape))
-            start = end
+        rows = self.vt_flat.view(
+            -1, self.num_features
+        )  # of all layers: they are alike but in number
+        vt = torch.empty_like(rows, dtype=torch.bfloat16)
+        plain = rows if rows.dtype == torch.int8 else rows.float()
+        torch.mul(plain, self.scales[:, None], out=vt)
         return RaggedFactors(
-            u_flat.to(dtype), self.vt_flat.to(dtype), self.ranks, self.num_tokens, self.num_features
+            self.u_flat.to(torch.bfloat16).to(dtype),
+            vt.flatten().to(dtype),
+            self.ranks,
+            self.num_tokens,
+            self.num_features,
         )
 
     def to(self, dtype: torch.dtype) -> RaggedFactors:
