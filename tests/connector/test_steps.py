@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping
 
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kamera.chunk import Chunk
 from kamera.engines.vllm.steps import Formed, Shelf, steps_of
-from kamera.identity import ChunkKey, ModelKey, Shard
 from kamera.library import Library
 from kamera.planner import (
     ChunkRecord,
@@ -18,24 +15,9 @@ from kamera.planner import (
     RequestedChunk,
     plan,
 )
-from kamera.positions import text_layout
-from kamera.store import Entry, EntryKey, MemoryStore
+from kamera.store import MemoryStore
+from listed_chunks import CHUNKS, MODEL, put
 
-MODEL = ModelKey(
-    "test",
-    "qwen2",
-    "1" * 64,
-    "bfloat16",
-    None,
-    {},
-    {"kind": "gqa", "num_layers": 2, "num_kv_heads": 1, "head_dim": 2},
-    Shard(0, 1, 0, 2, 0, 1),
-    None,
-    "test",
-)
-CHUNKS = tuple(
-    Chunk(ChunkKey(MODEL, None, "text", (number, 2)), text_layout(2, 1)) for number in range(4)
-)
 KINDS: tuple[PatchKind, ...] = ("exact", "orbit", "served")
 
 
@@ -53,11 +35,6 @@ class CutShort:
         self, chunks: tuple[str, ...], contexts: Mapping[int, str]
     ) -> Mapping[int, PatchRecord]:
         return self.shelf.served(chunks, contexts)
-
-
-def put(library: Library, kind: str, name: str) -> None:
-    entry = Entry(EntryKey(kind, name), MODEL.digest, None, {"k": torch.zeros(1, 2)}, {})
-    assert library.store.put(entry)
 
 
 @given(

@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kamera.channels import ChunkKV
-from kamera.chunk import Chunk
 from kamera.errors import ConfigError
-from kamera.identity import ChunkKey, ModelKey, Shard
 from kamera.library import Library
 from kamera.patch import form_patch
 from kamera.planner import (
@@ -29,28 +27,13 @@ from kamera.planner import (
     plan,
 )
 from kamera.planner.lanes import MENU, Situation
-from kamera.positions import text_layout
 from kamera.session.holdings import Holdings
 from kamera.session.resident import Patched, Resident
-from kamera.store import Entry, EntryKey, MemoryStore
+from kamera.store import EntryKey, MemoryStore
+from listed_chunks import CHUNKS, MODEL, put
 
 RANK = 4
 CONTEXT = "c" * 64
-MODEL = ModelKey(
-    "test",
-    "qwen2",
-    "1" * 64,
-    "bfloat16",
-    None,
-    {},
-    {"kind": "gqa", "num_layers": 2, "num_kv_heads": 1, "head_dim": 2},
-    Shard(0, 1, 0, 2, 0, 1),
-    None,
-    "test",
-)
-CHUNKS = tuple(
-    Chunk(ChunkKey(MODEL, None, "text", (number, 2)), text_layout(2, 1)) for number in range(4)
-)
 BY_DIGEST = {chunk.digest: chunk for chunk in CHUNKS}
 ORDER = st.lists(st.sampled_from(range(4)), min_size=1, max_size=6)
 
@@ -72,11 +55,6 @@ NOTHING = Patched(ChunkKV({name: torch.zeros(1, 2, 1, 2) for name in ("k", "v")}
 
 def library_of(store: MemoryStore) -> Library:
     return Library(store, MODEL.digest, None, RANK)
-
-
-def put(library: Library, kind: str, name: str) -> None:
-    key = EntryKey(kind, name)
-    assert library.store.put(Entry(key, MODEL.digest, None, {"k": torch.zeros(1, 2)}, {}))
 
 
 def key_of(record: PatchRecord) -> EntryKey:
